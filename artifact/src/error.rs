@@ -1,0 +1,61 @@
+//! What can be wrong with an artifact or a symbol file.
+
+use std::path::PathBuf;
+
+/// A failure of reading or writing an artifact.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The operating system refused.
+    #[error("{}: {source}", path.display())]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// Writing failed.
+    #[error("writing the artifact failed at byte {offset}: {source}")]
+    Write {
+        /// How far the file is whole.
+        offset: u64,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// Not a file of ours.
+    #[error("{name}: not a memtrack {expected} (it begins with {found:02x?})")]
+    NotOurs {
+        /// The file.
+        name: String,
+        /// "artifact" or "symbol file".
+        expected: &'static str,
+        /// The first bytes.
+        found: Vec<u8>,
+    },
+    /// A version that this build does not read.
+    #[error(
+        "{name}: format version {found} is not supported (this memtrack reads up to {supported}); \
+         use a newer memtrack"
+    )]
+    UnsupportedVersion {
+        /// The file.
+        name: String,
+        /// Its version.
+        found: u16,
+        /// The newest that is read.
+        supported: u16,
+    },
+    /// Bytes that cannot be what they should be.
+    #[error("{name}: {what} at byte {offset}")]
+    Malformed {
+        /// The file.
+        name: String,
+        /// Where.
+        offset: u64,
+        /// What is wrong, in words.
+        what: String,
+    },
+}
+
+/// `Result` with [`Error`].
+pub type Result<T, E = Error> = std::result::Result<T, E>;

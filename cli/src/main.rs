@@ -1,0 +1,2 @@
+//! The memtrack program.
+fn main() {}
