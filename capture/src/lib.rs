@@ -1,1 +1,5 @@
 //! The capture room.
+
+mod arch;
+pub mod elf;
+pub mod site;
