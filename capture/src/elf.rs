@@ -264,9 +264,7 @@ impl<'a> ElfFile<'a> {
     pub(crate) fn code_segments(&self) -> impl Iterator<Item = (&Segment, &'a [u8])> {
         self.segments
             .iter()
-            .filter(|segment| {
-                segment.kind == elf::PT_LOAD.0 && segment.flags & elf::PF_X.0 != 0
-            })
+            .filter(|segment| segment.kind == elf::PT_LOAD.0 && segment.flags & elf::PF_X.0 != 0)
             .filter_map(|segment| {
                 let bytes = self.range(segment.file_offset, segment.file_bytes)?;
                 Some((segment, bytes))
@@ -408,7 +406,10 @@ impl<'a> ElfFile<'a> {
             entry.function = entry.function.min(function);
             entry.len = entry.len.max(symbol.st_size(ENDIAN));
             let name = String::from_utf8_lossy(bare);
-            if let Err(at) = entry.names.binary_search_by(|known| known.as_str().cmp(&name)) {
+            if let Err(at) = entry
+                .names
+                .binary_search_by(|known| known.as_str().cmp(&name))
+            {
                 entry.names.insert(at, name.into_owned());
             }
         }

@@ -3,3 +3,5 @@
 mod arch;
 pub mod elf;
 pub mod site;
+#[cfg(test)]
+mod test_elf;

@@ -40,9 +40,9 @@ pub(crate) fn place(
     let found = scan(code, function);
     if let Some(target) = found.jumps_to
         && target != function.offset
-        && probed.iter().any(|other| {
-            other.offset == target && counts_as(function.function, other.function)
-        })
+        && probed
+            .iter()
+            .any(|other| other.offset == target && counts_as(function.function, other.function))
     {
         return Placement::TailJump { target };
     }

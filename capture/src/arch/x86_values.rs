@@ -84,11 +84,7 @@ impl Values {
     }
 
     /// Applies one instruction that does not branch.
-    pub(super) fn step(
-        &mut self,
-        info: &mut InstructionInfoFactory,
-        instruction: &Instruction,
-    ) {
+    pub(super) fn step(&mut self, info: &mut InstructionInfoFactory, instruction: &Instruction) {
         let copied = self.copied_value(instruction);
         let multiplied = self.multiplies_factors(instruction);
         for used in info.info(instruction).used_registers() {
