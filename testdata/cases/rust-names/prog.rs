@@ -42,4 +42,5 @@ fn main() {
     Crate(1u32).take_some(); // @m1
     by_closure(); // @m2
     by_vector(); // @m3
+    black_box(());
 }
