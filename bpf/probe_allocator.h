@@ -1,0 +1,195 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/*
+ * The probes on allocator functions.
+ *
+ * Only the outermost call of a thread counts. While it is in progress, an
+ * entry further down the stack is its own doing and is ignored. An entry at
+ * the same place or above means that the outer call is over without a return
+ * (longjmp), except for a tail jump, which leaves the return slot of the outer
+ * call in place: there the kernel's trampoline is.
+ */
+#ifndef MEMTRACK_PROBE_ALLOCATOR_H
+#define MEMTRACK_PROBE_ALLOCATOR_H
+
+/* Whether the word at `sp` (arm64: the link register) is the trampoline. */
+static __always_inline bool returns_to_trampoline(struct pt_regs *ctx, __u64 sp)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+	__u64 trampoline = BPF_CORE_READ(task, mm, uprobes_state.xol_area, vaddr);
+	__u64 slot = 0;
+
+#if defined(__TARGET_ARCH_x86)
+	if (bpf_probe_read_user(&slot, sizeof(slot), (void *)sp))
+		return false;
+#else
+	slot = ctx->regs[30];
+#endif
+	return trampoline && slot == trampoline;
+}
+
+/* Whether this entry is part of a call that is in progress; ends one that left. */
+static __always_inline bool is_nested(struct pt_regs *ctx, struct thread *thread, __u64 sp)
+{
+	if (!thread->cookie)
+		return false;
+	if (sp < thread->stack_pointer)
+		return true;
+	if (sp == thread->stack_pointer && returns_to_trampoline(ctx, sp))
+		return true;
+	thread->cookie = 0;
+	count(COUNT_ABANDONED);
+	return false;
+}
+
+/*
+ * a * b, or all ones when it does not fit. By halves: the compiler turns a
+ * test by division into a 128-bit product, which BPF does not have.
+ */
+static __always_inline __u64 product(__u64 a, __u64 b)
+{
+	__u64 a_high = a >> 32, b_high = b >> 32;
+	__u64 a_low = (__u32)a, b_low = (__u32)b;
+
+	if (!a_high && !b_high)
+		return a * b;
+	if (a_high && b_high)
+		return ~0ull;
+	__u64 cross = a_high * b_low + a_low * b_high;
+	__u64 low = a_low * b_low;
+
+	if (cross >> 32 || (cross << 32) + low < low)
+		return ~0ull;
+	return (cross << 32) + low;
+}
+
+SEC("uprobe")
+int allocation_entry(struct pt_regs *ctx)
+{
+	__u64 id = bpf_get_current_pid_tgid();
+	struct process *process = recorded_process(id >> 32);
+
+	if (!process)
+		return 0;
+	__u64 cookie = bpf_get_attach_cookie(ctx);
+	__u64 sp = REGS_SP(ctx) + 8 * COOKIE_PUSHED_WORDS(cookie);
+	struct thread *thread = thread_entry((__u32)id);
+
+	if (!thread || is_nested(ctx, thread, sp))
+		return 0;
+	__u64 registers[REGISTER_COUNT];
+
+	registers_by_dwarf(ctx, registers);
+	__u64 a = registers[COOKIE_REGISTER(cookie, 0) & 15];
+	__u64 b = registers[COOKIE_REGISTER(cookie, 1) & 15];
+	__u64 c = registers[COOKIE_REGISTER(cookie, 2) & 15];
+	__u64 flags = COOKIE_FLAGS(cookie);
+
+	thread->start_ns = bpf_ktime_get_ns();
+	thread->stack_pointer = sp;
+	thread->flags = 0;
+	thread->old_address = 0;
+	thread->alignment = 0;
+	thread->out = 0;
+	switch (COOKIE_KIND(cookie)) {
+	case EVENT_CALLOC:
+		thread->size = flags & COOKIE_PRODUCT ? (b ? ~0ull : a) : product(a, b);
+		break;
+	case EVENT_REALLOC:
+		thread->old_address = a;
+		if (!(flags & COOKIE_ARRAY))
+			thread->size = b;
+		else
+			thread->size = flags & COOKIE_PRODUCT ? (c ? ~0ull : b) : product(b, c);
+		break;
+	case EVENT_ALIGNED_ALLOC:
+	case EVENT_MEMALIGN:
+		thread->alignment = a;
+		thread->size = b;
+		break;
+	case EVENT_POSIX_MEMALIGN:
+		thread->out = a;
+		thread->alignment = b;
+		thread->size = c;
+		break;
+	default:
+		thread->size = a;
+		break;
+	}
+	take_stack(ctx, process, thread, id);
+	/* Last: from here on the call is in progress. */
+	thread->cookie = cookie;
+	return 0;
+}
+
+SEC("uprobe")
+int allocation_return(struct pt_regs *ctx)
+{
+	__u64 id = bpf_get_current_pid_tgid();
+	__u32 tid = id;
+
+	if (!recording)
+		return 0;
+	struct thread *thread = bpf_map_lookup_elem(&threads, &tid);
+
+	if (!thread)
+		return 0;
+	__u64 cookie = bpf_get_attach_cookie(ctx);
+	__u32 kind = COOKIE_KIND(cookie);
+
+	if (!thread->cookie) {
+		if (recorded_process(id >> 32))
+			count(COUNT_UNMATCHED_RETURN);
+		return 0;
+	}
+	/* The return of a nested call. */
+	if (cookie != thread->cookie || REGS_SP(ctx) != thread->stack_pointer + RETURN_POPS)
+		return 0;
+	__u64 result = REGS_RESULT(ctx);
+	__u64 address = result;
+	bool failed = !result;
+
+	if (kind == EVENT_POSIX_MEMALIGN) {
+		address = 0;
+		failed = (__u32)result != 0 ||
+			 bpf_probe_read_user(&address, sizeof(address), (void *)thread->out) ||
+			 !address;
+		if (failed)
+			address = 0;
+	} else if (kind == EVENT_REALLOC && !result && !thread->size && thread->old_address) {
+		/* realloc(p, 0) without a result has released p. */
+		failed = false;
+	}
+	emit_allocation(thread, id, address, failed ? EVENT_FAILED : 0);
+	thread->cookie = 0;
+	return 0;
+}
+
+SEC("uprobe")
+int free_entry(struct pt_regs *ctx)
+{
+	__u64 id = bpf_get_current_pid_tgid();
+	__u32 tid = id;
+
+	if (!recorded_process(id >> 32))
+		return 0;
+	__u64 cookie = bpf_get_attach_cookie(ctx);
+	__u64 sp = REGS_SP(ctx) + 8 * COOKIE_PUSHED_WORDS(cookie);
+	struct thread *thread = bpf_map_lookup_elem(&threads, &tid);
+
+	if (thread && is_nested(ctx, thread, sp))
+		return 0;
+	__u64 registers[REGISTER_COUNT];
+
+	registers_by_dwarf(ctx, registers);
+	__u64 address = registers[COOKIE_REGISTER(cookie, 0) & 15];
+
+	if (!address) {
+		count(COUNT_NULL_FREES);
+		return 0;
+	}
+	emit_plain(EVENT_FREE, 0, id, address);
+	stop_on_pressure(&event_ring, event_high_bytes);
+	return 0;
+}
+
+#endif

@@ -1,0 +1,393 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/*
+ * Taking a call stack: copy, key, and shipping of what is new.
+ *
+ * The key covers what an unwinder can use, and nothing else: words that may
+ * be code addresses, and pointers into the stack that lie above their own
+ * slot (saved frame pointers), relative to the stack pointer. Two stacks with
+ * one key unwind alike; locals do not matter.
+ */
+#ifndef MEMTRACK_STACK_H
+#define MEMTRACK_STACK_H
+
+#define COPY_STEP 1024
+#define HASH_STEP 64
+#define RETURN_INSTANCES_MAX 16
+/* Above this nothing of a user's is mapped (47 bits; 48 on arm64). */
+#if defined(__TARGET_ARCH_x86)
+#define USER_TOP (1ull << 47)
+#define CODE_ADDRESS(word) (word)
+#else
+#define USER_TOP (1ull << 48)
+/* Without the signature of a signed return address. */
+#define CODE_ADDRESS(word) ((word) & (USER_TOP - 1))
+#endif
+
+/* Mixing steps of MurmurHash3 (x64, 128 bits), a public-domain design. */
+static __always_inline __u64 mix(__u64 hash, __u64 word)
+{
+	word *= 0x87c37b91114253d5ull;
+	word = (word << 31) | (word >> 33);
+	word *= 0x4cf5ad432745937full;
+	hash ^= word;
+	hash = (hash << 27) | (hash >> 37);
+	return hash * 5 + 0x52dce729;
+}
+
+static __always_inline __u64 finish(__u64 hash)
+{
+	hash ^= hash >> 33;
+	hash *= 0xff51afd7ed558ccdull;
+	hash ^= hash >> 33;
+	hash *= 0xc4ceb9fe1a85ec53ull;
+	hash ^= hash >> 33;
+	/* 0 means "no key". */
+	return hash ? hash : 1;
+}
+
+/* Whether the image may have code at an address. */
+static __always_inline bool may_be_code(const struct image *image, __u64 word)
+{
+	__u64 address = CODE_ADDRESS(word);
+
+	return address < USER_TOP && address >= 65536 &&
+	       (image->code[(address >> 22) & (CODE_WORDS - 1)] >> ((address >> 16) & 63)) & 1;
+}
+
+struct slot {
+	struct scratch *scratch;
+	__u64 bit;
+	__u32 cpu;
+};
+
+/*
+ * Claims one of this CPU's slots. A probe can be interrupted by another on the
+ * same CPU, and they need not end in reverse order: hence bits, not a depth.
+ */
+static __always_inline bool claim_slot(struct slot *slot)
+{
+	__u32 cpu = bpf_get_smp_processor_id();
+	__u64 *use = bpf_map_lookup_elem(&scratch_use, &cpu);
+
+	if (!use)
+		return false;
+#pragma unroll
+	for (__u32 i = 0; i < SCRATCH_SLOTS; i++) {
+		__u64 bit = 1ull << i;
+
+		if (__sync_fetch_and_or(use, bit) & bit)
+			continue;
+		__u32 index = cpu * SCRATCH_SLOTS + i;
+		struct scratch *scratch = bpf_map_lookup_elem(&scratches, &index);
+
+		if (!scratch) {
+			__sync_fetch_and_and(use, ~bit);
+			return false;
+		}
+		slot->scratch = scratch;
+		slot->bit = bit;
+		slot->cpu = cpu;
+		return true;
+	}
+	return false;
+}
+
+static __always_inline void release_slot(const struct slot *slot)
+{
+	__u32 cpu = slot->cpu;
+	__u64 *use = bpf_map_lookup_elem(&scratch_use, &cpu);
+
+	if (use)
+		__sync_fetch_and_and(use, ~slot->bit);
+}
+
+struct range {
+	__u64 start;
+	__u64 end;
+};
+
+static long note_range(struct task_struct *task, struct vm_area_struct *vma, struct range *range)
+{
+	range->start = vma->vm_start;
+	range->end = vma->vm_end;
+	return 0;
+}
+
+/*
+ * Bytes from the stack pointer to the top of the stack; 0: unknown. The top is
+ * where the thread began, if it still runs on that stack, else the end of the
+ * mapping (coroutines, alternate signal stacks).
+ */
+static __always_inline __u64 stack_extent(struct thread *thread, __u64 sp)
+{
+	if (sp < thread->vma_start || sp >= thread->vma_end) {
+		struct range range = {};
+
+		if (bpf_find_vma(bpf_get_current_task_btf(), sp, note_range, &range, 0) ||
+		    sp >= range.end) {
+			/* The lock was taken: trust the initial stack if it is near. */
+			if (sp < thread->stack_top && thread->stack_top - sp < (1 << 20))
+				return thread->stack_top - sp;
+			return 0;
+		}
+		thread->vma_start = range.start;
+		thread->vma_end = range.end;
+	}
+	if (sp < thread->stack_top && thread->stack_top <= thread->vma_end)
+		return thread->stack_top - sp;
+	return thread->vma_end - sp;
+}
+
+struct copy {
+	struct scratch *scratch;
+	__u64 from;
+	__u32 wanted;
+	__u32 done;
+};
+
+/* Copies up to the next multiple of COPY_STEP, so that no step spans pages. */
+static long copy_step(__u32 index, struct copy *copy)
+{
+	__u32 done = copy->done;
+	__u64 from = copy->from + done;
+	__u32 step = COPY_STEP - (from & (COPY_STEP - 1));
+
+	if (done >= copy->wanted)
+		return 1;
+	if (step > copy->wanted - done)
+		step = copy->wanted - done;
+	if (done > STACK_BYTES_MAX - COPY_STEP || step > COPY_STEP)
+		return 1;
+	if (bpf_probe_read_user(&copy->scratch->bytes[done], step, (void *)from))
+		return 1;
+	copy->done = done + step;
+	return 0;
+}
+
+/*
+ * Puts return addresses back that the kernel has replaced by the trampoline of
+ * a return probe.
+ */
+static __always_inline void repair_returns(struct scratch *scratch, __u64 sp, __u32 window)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+	struct uprobe_task *utask = task->utask;
+	struct return_instance *instance;
+
+	if (!utask)
+		return;
+	instance = BPF_CORE_READ(utask, return_instances);
+	for (int i = 0; i < RETURN_INSTANCES_MAX && instance; i++) {
+		__u64 offset = BPF_CORE_READ(instance, stack) - sp;
+
+		if (offset < window && offset <= STACK_BYTES_MAX - 8)
+			*(__u64 *)&scratch->bytes[offset & ~7ull] =
+				BPF_CORE_READ(instance, orig_ret_vaddr);
+		instance = BPF_CORE_READ(instance, next);
+	}
+}
+
+struct hashing {
+	struct scratch *scratch;
+	const struct image *image;
+	__u64 hash;
+	__u64 stack_pointer;
+	__u32 window;
+	__u32 zero32;
+};
+
+static long hash_step(__u32 index, struct hashing *hashing)
+{
+	__u32 base = index * HASH_STEP;
+	__u64 hash = hashing->hash;
+	__u64 sp = hashing->stack_pointer;
+	__u32 window = hashing->window;
+
+	if (base > STACK_BYTES_MAX - HASH_STEP)
+		return 1;
+	const __u64 *words = (const __u64 *)&hashing->scratch->bytes[base];
+
+#pragma unroll
+	for (__u32 i = 0; i < HASH_STEP / 8; i++) {
+		__u64 word = words[i];
+		__u32 offset = base + i * 8;
+
+		/* Small numbers are most of what there is. */
+		if (word < 65536 || offset >= window)
+			continue;
+		__u64 distance = word - sp;
+
+		if (distance < window) {
+			if (distance >= offset && !(distance & 7))
+				hash = mix(mix(hash, offset), distance);
+		}
+		if (may_be_code(hashing->image, word))
+			hash = mix(mix(hash, offset), word);
+	}
+	hashing->hash = hash;
+	return 0;
+}
+
+/* Hashes a register that points into the window. */
+#define MIX_FRAME_REGISTER(number, value)                                  \
+	do {                                                               \
+		__u64 distance = (value) - sp;                             \
+		if (distance <= window)                                    \
+			hash = mix(mix(hash, ~(__u64)(number)), distance); \
+	} while (0)
+
+/* The key of the stack in the scratch slot. */
+static __always_inline __u64 stack_key(struct pt_regs *ctx, struct scratch *scratch,
+				       const struct process *process, __u64 sp, __u32 window)
+{
+	__u64 image_id = process->image;
+	__u32 everywhere = 1;
+	const struct image *image = bpf_map_lookup_elem(&images, &image_id);
+
+	if (!image)
+		image = bpf_map_lookup_elem(&image_templates, &everywhere);
+	if (!image)
+		return 0;
+	__u64 hash = mix(mix(0x9e3779b97f4a7c15ull, process->space), REGS_IP(ctx));
+
+	FOR_EACH_FRAME_REGISTER(ctx, MIX_FRAME_REGISTER);
+#if defined(__TARGET_ARCH_arm64)
+	hash = mix(hash, ctx->regs[30]);
+#endif
+	struct hashing hashing = {
+		.scratch = scratch,
+		.image = image,
+		.hash = hash,
+		.stack_pointer = sp,
+		.window = window,
+	};
+
+	bpf_loop((window + HASH_STEP - 1) / HASH_STEP, hash_step, &hashing, 0);
+	return finish(hashing.hash);
+}
+
+/* Ships the record in the slot; true when it is in the ring. */
+static __always_inline bool ship(struct pt_regs *ctx, struct scratch *scratch,
+				 struct thread *thread, __u64 id, __u64 available)
+{
+	__u32 window = scratch->head.window_bytes;
+	__u32 chain = scratch->head.chain_count;
+
+	registers_by_dwarf(ctx, scratch->head.registers);
+	scratch->head.key = thread->stack_key;
+	scratch->head.time_ns = thread->start_ns;
+	scratch->head.stack_pointer = REGS_SP(ctx);
+	scratch->head.available_bytes = available;
+	scratch->head.pid = id >> 32;
+	scratch->head.tid = (__u32)id;
+
+	__u32 bytes = sizeof(struct stack_head) + window + chain * 8;
+
+	if (bytes > sizeof(*scratch))
+		return false;
+	if (bpf_ringbuf_output(&stack_ring, scratch, bytes, BPF_RB_NO_WAKEUP)) {
+		count(COUNT_STACK_RING_FULL);
+		return false;
+	}
+	return true;
+}
+
+/* Reads the frame-pointer chain behind the window. */
+static __always_inline void read_chain(struct pt_regs *ctx, struct scratch *scratch, __u32 window)
+{
+	if (window > STACK_BYTES_MAX)
+		window = STACK_BYTES_MAX;
+	long length = bpf_get_stack(ctx, &scratch->bytes[window], CHAIN_MAX * 8, BPF_F_USER_STACK);
+
+	if (length < 0 || length > CHAIN_MAX * 8)
+		length = 0;
+	scratch->head.chain_count = (__u32)length / 8;
+}
+
+struct chain_hashing {
+	struct scratch *scratch;
+	__u64 hash;
+};
+
+static long chain_step(__u32 index, struct chain_hashing *hashing)
+{
+	if (index >= CHAIN_MAX)
+		return 1;
+	hashing->hash = mix(hashing->hash, *(__u64 *)&hashing->scratch->bytes[index * 8]);
+	return 0;
+}
+
+/*
+ * Takes the stack of the call that `thread` has begun: sets its key, and ships
+ * the stack when the key is new.
+ */
+static __always_inline void take_stack(struct pt_regs *ctx, struct process *process,
+				       struct thread *thread, __u64 id)
+{
+	__u64 sp = REGS_SP(ctx);
+	__u64 available = 0;
+	struct slot slot;
+
+	thread->stack_key = 0;
+	if (stack_mode == STACKS_OFF)
+		return;
+	if (!claim_slot(&slot)) {
+		count(COUNT_NO_SCRATCH);
+		thread->flags |= EVENT_STACK_LOST;
+		return;
+	}
+	struct scratch *scratch = slot.scratch;
+
+	if (stack_mode == STACKS_RAW) {
+		available = stack_extent(thread, sp);
+		struct copy copy = {
+			.scratch = scratch,
+			.from = sp,
+			.wanted = stack_bytes,
+		};
+
+		if (available && available < copy.wanted)
+			copy.wanted = available & ~7u;
+		bpf_loop(STACK_BYTES_MAX / COPY_STEP + 1, copy_step, &copy, 0);
+		__u32 window = copy.done & ~7u;
+
+		if (!window || window > STACK_BYTES_MAX) {
+			count(COUNT_STACK_COPY_FAILED);
+			thread->flags |= EVENT_STACK_LOST;
+			goto out;
+		}
+		repair_returns(scratch, sp, window);
+		scratch->head.window_bytes = window;
+		thread->stack_key = stack_key(ctx, scratch, process, sp, window);
+	} else {
+		struct chain_hashing hashing = {
+			.scratch = scratch,
+			.hash = mix(0x9e3779b97f4a7c15ull, process->space),
+		};
+
+		scratch->head.window_bytes = 0;
+		read_chain(ctx, scratch, 0);
+		bpf_loop(scratch->head.chain_count, chain_step, &hashing, 0);
+		thread->stack_key = finish(hashing.hash);
+	}
+	thread->flags |= EVENT_HAS_STACK;
+
+	__u64 key = thread->stack_key;
+
+	if (bpf_map_lookup_elem(&stacks_seen, &key))
+		goto out;
+	if (stack_mode == STACKS_RAW)
+		read_chain(ctx, scratch, scratch->head.window_bytes);
+	if (ship(ctx, scratch, thread, id, available)) {
+		__u32 one = 1;
+
+		/* Not stored is not seen: it will be shipped again. */
+		if (bpf_map_update_elem(&stacks_seen, &key, &one, BPF_ANY))
+			count(COUNT_STACK_MAP_FULL);
+	}
+	stop_on_pressure(&stack_ring, stack_high_bytes);
+out:
+	release_slot(&slot);
+}
+
+#endif
