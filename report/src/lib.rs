@@ -1,1 +1,3 @@
 //! The report room.
+
+pub mod html;
