@@ -83,6 +83,12 @@ pub struct Totals {
     pub null_frees: u64,
     /// Frees of blocks that were not seen to begin.
     pub unknown_frees: u64,
+    /// Frees, in a forked child, of its copy of a block that an ancestor
+    /// allocated; not part of `frees`.
+    pub inherited_frees: u64,
+    /// Blocks whose address was allocated again while they were live: their
+    /// end was not seen.
+    pub ended_unseen: u64,
     /// The greatest number of live bytes at one time, all processes together.
     pub peak_bytes: u64,
     /// Live blocks at that time.
@@ -93,6 +99,11 @@ pub struct Totals {
     pub leaked_bytes: u64,
     /// Blocks live when their process ended.
     pub leaked_blocks: u64,
+    /// Live when their process replaced its image; not leaked.
+    pub exec_bytes: u64,
+    /// Blocks live when their process replaced its image. Always: allocations
+    /// = frees + `leaked_blocks` + `exec_blocks` + `ended_unseen`.
+    pub exec_blocks: u64,
     /// Distinct call stacks.
     pub distinct_stacks: u64,
 }
