@@ -1,0 +1,192 @@
+//! Names as people wrote them.
+//!
+//! A name that only looks mangled stays as it is: a C program may well define
+//! `_R`, `_ZN` or `__ZN3foo3barE17h05af221e174051e9E`. Where the unit's
+//! language is known only its scheme is tried; where it is not (plain symbols),
+//! a scheme must accept the whole name.
+
+use cpp_demangle::{DemangleOptions, Symbol};
+
+/// What is known of the language a name comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Language {
+    /// C++ and its like: Itanium mangling.
+    Cpp,
+    /// Rust: legacy or v0 mangling.
+    Rust,
+    /// A language without mangling.
+    Plain,
+    /// Not known.
+    Unknown,
+}
+
+/// The longest name that is taken apart; longer ones are shown as they are.
+/// Nested templates of this length read no better demangled, and a hostile
+/// name can grow a thousandfold.
+const MAX_MANGLED_BYTES: usize = 16_384;
+/// The longest result that is used in place of the mangled name.
+const MAX_DEMANGLED_BYTES: usize = 65_536;
+
+/// The name to show for a symbol or linkage name.
+pub(crate) fn demangle(name: &str, language: Language) -> String {
+    let name = function_of(name);
+    if name.len() > MAX_MANGLED_BYTES {
+        return name.to_owned();
+    }
+    match language {
+        Language::Plain => None,
+        Language::Cpp => cpp(name),
+        Language::Rust => rust(name),
+        Language::Unknown => rust(name).or_else(|| cpp(name)),
+    }
+    .filter(|shown| !shown.is_empty() && shown.len() <= MAX_DEMANGLED_BYTES)
+    .unwrap_or_else(|| name.to_owned())
+}
+
+/// The function that a compiler's or linker's clone was made from: without
+/// symbol version and without suffixes such as `.cold` or `.constprop.0`.
+pub(crate) fn function_of(name: &str) -> &str {
+    /// Suffixes that GCC (`ipa-*.cc`, `symtab.cc`, `lto-partition.cc`) and LLVM
+    /// append to the name of what they clone, split or make local.
+    const CLONES: [&str; 11] = [
+        ".cold",
+        ".part",
+        ".constprop",
+        ".isra",
+        ".llvm",
+        ".lto_priv",
+        ".localalias",
+        ".localversion",
+        ".ipa",
+        ".resolver",
+        ".specialized",
+    ];
+    let unversioned = match name.find('@') {
+        None | Some(0) => name,
+        Some(at) => name.get(..at).unwrap_or(name),
+    };
+    let mut base = unversioned;
+    loop {
+        // Without a trailing ".123", if a clone's suffix stands before it.
+        let unnumbered = base
+            .trim_end_matches(|byte: char| byte.is_ascii_hexdigit())
+            .strip_suffix('.')
+            .filter(|rest| CLONES.iter().any(|clone| rest.ends_with(clone)));
+        let candidate = unnumbered.unwrap_or(base);
+        let Some(cut) = CLONES
+            .iter()
+            .find_map(|clone| candidate.strip_suffix(clone))
+            .filter(|rest| !rest.is_empty())
+        else {
+            return base;
+        };
+        base = cut;
+    }
+}
+
+fn rust(name: &str) -> Option<String> {
+    let legacy = name.starts_with("_ZN") && has_legacy_hash(name);
+    // v0 (RFC 2603): "_R", then a path, which begins with a capital letter.
+    let v0 = name
+        .strip_prefix("_R")
+        .is_some_and(|rest| rest.starts_with(|first: char| first.is_ascii_uppercase()));
+    if !(legacy || v0) {
+        return None;
+    }
+    let demangled = rustc_demangle::try_demangle(name).ok()?;
+    Some(format!("{demangled:#}"))
+}
+
+/// Whether a name ends as legacy Rust names do: `17h`, sixteen hexadecimal
+/// digits, `E`.
+fn has_legacy_hash(name: &str) -> bool {
+    name.strip_suffix('E')
+        .and_then(|rest| rest.get(rest.len().checked_sub(19)?..))
+        .and_then(|tail| tail.strip_prefix("17h"))
+        .is_some_and(|hash| hash.bytes().all(|byte| byte.is_ascii_hexdigit()))
+}
+
+fn cpp(name: &str) -> Option<String> {
+    if !name.starts_with("_Z") {
+        return None;
+    }
+    let symbol = Symbol::new(name).ok()?;
+    symbol
+        .demangle_with_options(&DemangleOptions::new().no_return_type())
+        .ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shown(name: &str) -> String {
+        demangle(name, Language::Unknown)
+    }
+
+    #[test]
+    fn rust_names_read_the_same_in_both_manglings_and_have_no_hash() {
+        assert_eq!(shown("_ZN4prog4main17h05af221e174051e9E"), "prog::main");
+        assert_eq!(shown("_RNvCsdVsJQ1oQpXP_4prog4main"), "prog::main");
+        assert_eq!(
+            shown(
+                "_ZN51_$LT$prog..Shelf$LT$T$GT$$u20$as$u20$prog..Fill$GT$4fill17h0123456789abcdefE"
+            ),
+            "<prog::Shelf<T> as prog::Fill>::fill"
+        );
+        assert_eq!(
+            shown("_ZN4prog4main17h05af221e174051e9E.llvm.1234567890"),
+            "prog::main"
+        );
+    }
+
+    #[test]
+    fn cpp_names_lose_their_return_type_and_keep_their_parameters() {
+        assert_eq!(shown("_ZN3foo3barEi"), "foo::bar(int)");
+        assert_eq!(shown("_Z3maxIiET_S0_S0_"), "max<int>(int, int)");
+        assert_eq!(shown("_ZN3FooC4Ev"), "Foo::Foo()");
+    }
+
+    #[test]
+    fn names_that_only_look_mangled_stay() {
+        for name in [
+            "R",
+            "Reset",
+            "_Rx",
+            "_Z",
+            "_ZN",
+            "_R",
+            "_ZNx",
+            "__ZN3foo3barE17h05af221e174051e9E",
+            "_ZN3foo3barEi_not_this",
+        ] {
+            assert_eq!(shown(name), name);
+        }
+        assert_eq!(demangle("_ZN3foo3barEi", Language::Plain), "_ZN3foo3barEi");
+    }
+
+    #[test]
+    fn clones_are_shown_as_their_function() {
+        for (name, function) in [
+            ("work.cold", "work"),
+            ("work.part.0", "work"),
+            ("work.constprop.0.isra.0", "work"),
+            ("work.isra.0.cold", "work"),
+            ("work.llvm.17203948", "work"),
+            ("work.lto_priv.3", "work"),
+            ("work@@GLIBC_2.2.5", "work"),
+            ("a.b", "a.b"),
+            (".cold", ".cold"),
+            ("work.1", "work.1"),
+        ] {
+            assert_eq!(function_of(name), function, "{name}");
+        }
+        assert_eq!(shown("_ZN3foo3barEi.cold"), "foo::bar(int)");
+    }
+
+    #[test]
+    fn long_names_stay_as_they_are() {
+        let name = format!("_ZN{}", "3foo".repeat(10_000));
+        assert_eq!(shown(&name), name);
+    }
+}

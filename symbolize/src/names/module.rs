@@ -1,0 +1,288 @@
+//! Naming the addresses of one module.
+
+use super::{
+    dwarf::{Call, DebugBytes, Dwarf},
+    sections::Sections,
+    strings::Strings,
+    symbols::SymbolTables,
+};
+use crate::demangle::{Language, demangle};
+use memtrack_artifact::{Artifact, Module, NameSource, Svma};
+use rayon::prelude::*;
+use rustc_hash::FxHashMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+/// The answer for every address asked of one module.
+#[derive(Debug, Default)]
+pub(crate) struct ModuleNames {
+    /// Function names and files; the calls name them by position.
+    pub(crate) strings: Vec<String>,
+    /// Calls of all addresses, one after another, innermost first.
+    calls: Vec<NamedCall>,
+    /// Where each address's calls end.
+    ends: Vec<usize>,
+    /// What is missing or was wrong, for people.
+    pub(crate) notes: Vec<String>,
+}
+
+/// One call, named as far as can be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct NamedCall {
+    pub(crate) function: Option<u32>,
+    pub(crate) file: Option<u32>,
+    pub(crate) line: u32,
+    pub(crate) inline: bool,
+    pub(crate) source: NameSource,
+}
+
+impl ModuleNames {
+    /// The calls at the address with this position in the request.
+    pub(crate) fn calls(&self, position: usize) -> &[NamedCall] {
+        let end = self.ends.get(position).copied().unwrap_or(0);
+        let start = position
+            .checked_sub(1)
+            .and_then(|before| self.ends.get(before).copied())
+            .unwrap_or(0);
+        self.calls.get(start..end).unwrap_or_default()
+    }
+
+    fn append(&mut self, piece: Self) {
+        // A module has far fewer than 2^32 strings: each stands in its debug
+        // sections or symbol table, which are bounded.
+        let shift = u32::try_from(self.strings.len()).unwrap_or(u32::MAX);
+        let moved = |id: Option<u32>| id.map(|id| id.saturating_add(shift));
+        let base = self.calls.len();
+        self.strings.extend(piece.strings);
+        self.calls.extend(piece.calls.iter().map(|call| NamedCall {
+            function: moved(call.function),
+            file: moved(call.file),
+            ..*call
+        }));
+        self.ends.extend(piece.ends.iter().map(|end| end + base));
+        for note in piece.notes {
+            if !self.notes.contains(&note) {
+                self.notes.push(note);
+            }
+        }
+    }
+}
+
+/// Names `addresses`, which are sorted and distinct, in up to `pieces` parallel
+/// parts.
+pub(crate) fn name_all(
+    artifact: &Artifact,
+    module: &Module,
+    addresses: &[Svma],
+    pieces: usize,
+) -> ModuleNames {
+    /// Fewer addresses than this are not worth a list of units of their own.
+    const PIECE: usize = 2048;
+    let sections = Sections::new(artifact, module);
+    let mut names = ModuleNames::default();
+    let symbols = SymbolTables::load(&sections);
+    names.notes.extend(symbols.notes.iter().cloned());
+    let debug = DebugBytes::load(&sections, &mut names.notes);
+
+    let piece = addresses.len().div_ceil(pieces.max(1)).max(PIECE);
+    let parts: Vec<ModuleNames> = addresses
+        .par_chunks(piece)
+        .map(|part| name_part(&symbols, &debug, part))
+        .collect();
+    parts.into_iter().for_each(|part| names.append(part));
+
+    if let Some(note) = missing(module, !debug.is_empty(), symbols.has_symtab()) {
+        names.notes.push(note);
+    }
+    names
+}
+
+/// What a reader of the audit can do about names that are not there.
+fn missing(module: &Module, debug: bool, symtab: bool) -> Option<String> {
+    let what = match (debug, symtab) {
+        (true, _) => return None,
+        (false, true) => {
+            "no debug information: functions by .symtab, without inlined calls, files and lines"
+        }
+        (false, false) => {
+            "no debug information and no .symtab (stripped): only exported functions have names"
+        }
+    };
+    Some(format!(
+        "{what}; for more, install the debug symbols of {} or build it with -g, and capture again",
+        match &module.key {
+            memtrack_artifact::ModuleKey::BuildId(id) => format!("build id {id}"),
+            memtrack_artifact::ModuleKey::Content(_) => "this file".to_owned(),
+        }
+    ))
+}
+
+fn name_part(symbols: &SymbolTables, debug: &DebugBytes, addresses: &[Svma]) -> ModuleNames {
+    let with_debug = || {
+        let mut notes = Vec::new();
+        let dwarf = (!debug.is_empty())
+            .then(|| Dwarf::new(debug))
+            .and_then(|dwarf| dwarf.map_err(|note| notes.push(note)).ok());
+        let mut naming = Naming::new(symbols, dwarf.as_ref());
+        naming.notes = notes;
+        naming.name(addresses)
+    };
+    // The parsers of debug information are not ours; what makes one of them
+    // panic costs this module its lines, not the whole run.
+    catch_unwind(AssertUnwindSafe(with_debug)).unwrap_or_else(|_| {
+        let mut naming = Naming::new(symbols, None);
+        naming.notes.push(
+            "reading the debug information failed badly; names come from the symbol tables alone"
+                .to_owned(),
+        );
+        naming.name(addresses)
+    })
+}
+
+struct Naming<'a> {
+    symbols: &'a SymbolTables,
+    dwarf: Option<&'a Dwarf<'a>>,
+    strings: Strings,
+    /// Names and files by where their bytes lie, so that each is demangled and
+    /// compared once.
+    known: FxHashMap<(usize, usize, Language), Option<u32>>,
+    /// Symbol names by their start.
+    symbol_names: FxHashMap<Svma, Option<u32>>,
+    notes: Vec<String>,
+}
+
+impl<'a> Naming<'a> {
+    fn new(symbols: &'a SymbolTables, dwarf: Option<&'a Dwarf<'a>>) -> Self {
+        Self {
+            symbols,
+            dwarf,
+            strings: Strings::default(),
+            known: FxHashMap::default(),
+            symbol_names: FxHashMap::default(),
+            notes: Vec::new(),
+        }
+    }
+
+    fn name(mut self, addresses: &[Svma]) -> ModuleNames {
+        let mut calls = Vec::new();
+        let mut ends = Vec::with_capacity(addresses.len());
+        let mut found = Vec::new();
+        for address in addresses {
+            found.clear();
+            if let Some(dwarf) = self.dwarf
+                && let Err(note) = dwarf.calls(*address, &mut found)
+            {
+                // What was found before the error is right, but the chain may
+                // lack its outer part: the symbol says more.
+                found.clear();
+                if !self.notes.contains(&note) && self.notes.len() < 8 {
+                    self.notes.push(note);
+                }
+            }
+            self.add(*address, &found, &mut calls);
+            ends.push(calls.len());
+        }
+        ModuleNames {
+            strings: self.strings.into_inner(),
+            calls,
+            ends,
+            notes: self.notes,
+        }
+    }
+
+    fn add(&mut self, address: Svma, found: &[Call<'a>], out: &mut Vec<NamedCall>) {
+        let Some((physical, inlined)) = found.split_last() else {
+            let (function, source) = self.by_symbol(address);
+            out.push(NamedCall {
+                function,
+                file: None,
+                line: 0,
+                inline: false,
+                source,
+            });
+            return;
+        };
+        for call in inlined {
+            let function = self.by_name(call);
+            out.push(NamedCall {
+                function,
+                file: self.file(call.file),
+                line: call.line,
+                inline: true,
+                source: function.map_or(NameSource::None, |_| NameSource::Dwarf),
+            });
+        }
+        let (function, source) = match self.full_symbol(address, physical) {
+            Some(better) => better,
+            None => match self.by_name(physical) {
+                Some(function) => (Some(function), NameSource::Dwarf),
+                // Lines without a function: assembly.
+                None => self.by_symbol(address),
+            },
+        };
+        out.push(NamedCall {
+            function,
+            file: self.file(physical.file),
+            line: physical.line,
+            inline: false,
+            source,
+        });
+    }
+
+    /// The symbol's name for a function of which the debug information has only
+    /// the short name, though the language mangles: namespace and parameters
+    /// would be missing. Only a symbol of exactly this function counts.
+    fn full_symbol(&mut self, address: Svma, call: &Call<'a>) -> Option<(Option<u32>, NameSource)> {
+        let name = call.function?;
+        if !matches!(call.language, Language::Cpp | Language::Rust) || is_mangled(name) {
+            return None;
+        }
+        let (found, source) = self.symbols.find(address)?;
+        if !is_mangled(found.name.as_bytes()) {
+            return None;
+        }
+        let (start, end) = self.dwarf?.range(address, call.entry?)?;
+        let exact = start == found.start && found.start.checked_add(found.bytes) == Some(end);
+        if !exact {
+            return None;
+        }
+        let function = self.strings.intern(&demangle(found.name, call.language));
+        Some((function, source))
+    }
+
+    fn by_symbol(&mut self, address: Svma) -> (Option<u32>, NameSource) {
+        let Some((found, source)) = self.symbols.find(address) else {
+            return (None, NameSource::None);
+        };
+        let strings = &mut self.strings;
+        let function = *self
+            .symbol_names
+            .entry(found.start)
+            .or_insert_with(|| strings.intern(&demangle(found.name, Language::Unknown)));
+        (function, source)
+    }
+
+    fn by_name(&mut self, call: &Call<'a>) -> Option<u32> {
+        let name = call.function.filter(|name| !name.is_empty())?;
+        let strings = &mut self.strings;
+        *self
+            .known
+            .entry((name.as_ptr().addr(), name.len(), call.language))
+            .or_insert_with(|| {
+                let name = String::from_utf8_lossy(name);
+                strings.intern(&demangle(&name, call.language))
+            })
+    }
+
+    fn file(&mut self, file: Option<&'a str>) -> Option<u32> {
+        let file = file.filter(|file| !file.is_empty())?;
+        let strings = &mut self.strings;
+        *self
+            .known
+            .entry((file.as_ptr().addr(), file.len(), Language::Plain))
+            .or_insert_with(|| strings.intern(file))
+    }
+}
+
+fn is_mangled(name: &[u8]) -> bool {
+    name.starts_with(b"_Z") || name.starts_with(b"_R")
+}

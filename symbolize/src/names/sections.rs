@@ -1,0 +1,178 @@
+//! A module's sections, decompressed.
+
+use memtrack_artifact::{Artifact, Module, SectionInfo};
+use object::read::{CompressedData, CompressionFormat};
+
+/// `SHF_COMPRESSED` (ELF gABI).
+const SHF_COMPRESSED: u64 = 0x800;
+/// `ELFCOMPRESS_ZLIB` and `ELFCOMPRESS_ZSTD`.
+const ELFCOMPRESS_ZLIB: u32 = 1;
+const ELFCOMPRESS_ZSTD: u32 = 2;
+
+/// A section may grow this much by decompression. zlib cannot do more than
+/// 1,032; what claims more is broken or malicious.
+const MAX_RATIO: u64 = 1100;
+/// Largest section that is taken apart, bytes. The largest known programs have
+/// debug sections of 2 to 4 GB.
+const MAX_SECTION_BYTES: u64 = 8 << 30;
+
+/// Reads sections of one module.
+#[derive(Clone, Copy)]
+pub(crate) struct Sections<'a> {
+    artifact: &'a Artifact,
+    module: &'a Module,
+}
+
+impl<'a> Sections<'a> {
+    /// The sections of `module`.
+    pub(crate) fn new(artifact: &'a Artifact, module: &'a Module) -> Self {
+        Self { artifact, module }
+    }
+
+    /// A section's header.
+    pub(crate) fn info(&self, name: &str) -> Option<&'a SectionInfo> {
+        self.module
+            .sections
+            .iter()
+            .find(|section| section.name == name)
+    }
+
+    /// All section headers.
+    pub(crate) fn infos(&self) -> &'a [SectionInfo] {
+        &self.module.sections
+    }
+
+    /// Bytes kept of the sections whose names begin with `prefix`.
+    pub(crate) fn kept_bytes(&self, prefix: &str) -> u64 {
+        self.infos()
+            .iter()
+            .filter(|section| section.name.starts_with(prefix))
+            .fold(0, |sum, section| sum.saturating_add(section.len))
+    }
+
+    /// A section's content, decompressed; `None` when the module has none. A
+    /// section of the older form `.zdebug_*` answers for `.debug_*`.
+    pub(crate) fn load(&self, name: &str) -> Result<Option<Vec<u8>>, String> {
+        if let Some(info) = self.info(name) {
+            let Some(bytes) = self.read(name)? else {
+                return Ok(None);
+            };
+            if info.flags & SHF_COMPRESSED == 0 {
+                return Ok(Some(bytes));
+            }
+            return inflate(&bytes)
+                .map(Some)
+                .map_err(|reason| format!("section {name}: {reason}"));
+        }
+        let Some(rest) = name.strip_prefix(".debug_") else {
+            return Ok(None);
+        };
+        let older = format!(".zdebug_{rest}");
+        if self.info(&older).is_none() {
+            return Ok(None);
+        }
+        let Some(bytes) = self.read(&older)? else {
+            return Ok(None);
+        };
+        inflate_older(&bytes)
+            .map(Some)
+            .map_err(|reason| format!("section {older}: {reason}"))
+    }
+
+    fn read(&self, name: &str) -> Result<Option<Vec<u8>>, String> {
+        self.artifact
+            .section(self.module.id, name)
+            .map_err(|error| format!("section {name}: {error}"))
+    }
+}
+
+/// The content of a section that begins with an `Elf64_Chdr`: type, reserved,
+/// size and alignment, 24 bytes, little-endian.
+fn inflate(bytes: &[u8]) -> Result<Vec<u8>, String> {
+    const HEADER_BYTES: usize = 24;
+    let short = || "its compression header is cut".to_owned();
+    let kind = u32::from_le_bytes(*bytes.first_chunk().ok_or_else(short)?);
+    let size = bytes
+        .get(8..)
+        .and_then(|rest| rest.first_chunk())
+        .map(|size| u64::from_le_bytes(*size))
+        .ok_or_else(short)?;
+    let data = bytes.get(HEADER_BYTES..).ok_or_else(short)?;
+    let format = match kind {
+        ELFCOMPRESS_ZLIB => CompressionFormat::Zlib,
+        ELFCOMPRESS_ZSTD => CompressionFormat::Zstandard,
+        other => return Err(format!("its compression is of the unknown type {other}")),
+    };
+    decompress(format, data, size)
+}
+
+/// The content of a `.zdebug_*` section: `ZLIB`, the size as eight big-endian
+/// bytes, then zlib data.
+fn inflate_older(bytes: &[u8]) -> Result<Vec<u8>, String> {
+    let cut = || "it does not begin with ZLIB and a size".to_owned();
+    let rest = bytes.strip_prefix(b"ZLIB").ok_or_else(cut)?;
+    let (size, data) = rest.split_first_chunk().ok_or_else(cut)?;
+    decompress(CompressionFormat::Zlib, data, u64::from_be_bytes(*size))
+}
+
+fn decompress(format: CompressionFormat, data: &[u8], size: u64) -> Result<Vec<u8>, String> {
+    let limit = (data.len() as u64)
+        .saturating_mul(MAX_RATIO)
+        .min(MAX_SECTION_BYTES);
+    if size > limit {
+        return Err(format!(
+            "it claims to grow from {} to {size} bytes",
+            data.len()
+        ));
+    }
+    CompressedData {
+        format,
+        data,
+        uncompressed_size: size,
+    }
+    .decompress()
+    .map(std::borrow::Cow::into_owned)
+    .map_err(|error| error.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_size_that_cannot_be_is_refused_before_it_is_allocated() {
+        let mut bytes = vec![0; 24];
+        bytes[0] = 1;
+        bytes[8..16].copy_from_slice(&(1_u64 << 40).to_le_bytes());
+        bytes.extend([0x78, 0x9c]);
+        let error = inflate(&bytes).unwrap_err();
+        assert!(error.contains("claims to grow"), "{error}");
+    }
+
+    #[test]
+    fn cut_headers_and_unknown_types_are_told() {
+        assert!(inflate(&[1, 0, 0]).unwrap_err().contains("cut"));
+        let mut bytes = vec![0; 32];
+        bytes[0] = 9;
+        assert!(inflate(&bytes).unwrap_err().contains("unknown type 9"));
+        assert!(inflate_older(b"ZLIB").is_err());
+    }
+
+    #[test]
+    fn zlib_content_comes_back() {
+        // zlib stream of "memtrack": stored block.
+        let data = [
+            0x78, 0x01, 0x01, 0x08, 0x00, 0xf7, 0xff, b'm', b'e', b'm', b't', b'r', b'a', b'c',
+            b'k', 0x0f, 0x21, 0x03, 0x55,
+        ];
+        let mut bytes = vec![0; 24];
+        bytes[0] = 1;
+        bytes[8..16].copy_from_slice(&8_u64.to_le_bytes());
+        bytes.extend(data);
+        assert_eq!(inflate(&bytes).unwrap(), b"memtrack");
+        let mut older = b"ZLIB".to_vec();
+        older.extend(8_u64.to_be_bytes());
+        older.extend(data);
+        assert_eq!(inflate_older(&older).unwrap(), b"memtrack");
+    }
+}

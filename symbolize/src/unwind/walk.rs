@@ -1,0 +1,475 @@
+//! Walking one stack: from its registers and copied bytes to a list of
+//! physical frames, innermost first.
+//!
+//! Two walks give the same answer. The fast one follows the compact rows with
+//! three registers (stack pointer, frame pointer, link register). When it meets
+//! a rule outside that form it gives up, and the exact one starts again from
+//! the record with all registers: simple, and seldom needed.
+
+use super::{
+    arch::{Arch, Registers},
+    evaluate::{self, Caller, Outcome},
+    memory::{Fault, Window},
+    rule::{Base, Frame, Return, Rule},
+    tables::Tables,
+};
+use crate::{
+    segments,
+    spaces::{Epoch, EpochId, MappingId, Spaces},
+};
+use gimli::UnwindContext;
+use memtrack_artifact::{Artifact, Avma, ModuleId, StackForm, StackRecord, Svma, Termination};
+use rustc_hash::FxHashMap;
+
+/// Frames of one stack at most. Real recursion overflows an 8 MiB stack before
+/// it.
+pub(crate) const MAX_FRAMES: usize = 65_536;
+
+/// Entries of the cache from code address to rule: a power of two. A large
+/// program has a few thousand distinct call sites on its allocation paths.
+const CACHE_ENTRIES: usize = 16_384;
+
+/// One frame of the machine's stack. Inlined calls are added when it is named.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct PhysicalFrame {
+    /// The module that holds the code.
+    pub(crate) module: Option<ModuleId>,
+    /// The address to name: in the module's terms, or the process's where
+    /// there is no module. For a caller it lies inside the call instruction.
+    pub(crate) address: Svma,
+    /// The mapping, where it shows no keyed module.
+    pub(crate) mapping: Option<MappingId>,
+    /// A signal trampoline.
+    pub(crate) signal: bool,
+    /// Found by the frame-pointer chain.
+    pub(crate) frame_pointer: bool,
+}
+
+/// What all walkers share.
+pub(crate) struct Shared<'a> {
+    pub(crate) artifact: &'a Artifact,
+    pub(crate) spaces: &'a Spaces,
+    pub(crate) tables: &'a Tables<'a>,
+    pub(crate) arch: Arch,
+}
+
+/// A frame of a [`Walker`]: position in [`Walker::frames`].
+pub(crate) type FrameIndex = u32;
+
+/// Walks stacks, one after another. Each worker has its own.
+pub(crate) struct Walker<'a> {
+    shared: &'a Shared<'a>,
+    cache: Box<[Slot]>,
+    context: UnwindContext<usize>,
+    /// Distinct frames met so far.
+    pub(crate) frames: Vec<PhysicalFrame>,
+    index: FxHashMap<PhysicalFrame, FrameIndex>,
+}
+
+/// What is known of a code address in one state of an address space.
+#[derive(Clone, Copy)]
+struct Slot {
+    address: u64,
+    epoch: EpochId,
+    frame: FrameIndex,
+    rule: Rule,
+}
+
+impl Slot {
+    /// No address space has this epoch, see [`EpochId`].
+    const EMPTY: Self = Self {
+        address: 0,
+        epoch: EpochId(u32::MAX),
+        frame: 0,
+        rule: Rule::NONE,
+    };
+}
+
+/// A code address in its module.
+#[derive(Clone, Copy)]
+struct Place {
+    module: ModuleId,
+    address: Svma,
+}
+
+impl<'a> Walker<'a> {
+    /// A walker with an empty cache.
+    pub(crate) fn new(shared: &'a Shared<'a>) -> Self {
+        Self {
+            shared,
+            cache: vec![Slot::EMPTY; CACHE_ENTRIES].into_boxed_slice(),
+            context: UnwindContext::new(),
+            frames: Vec::new(),
+            index: FxHashMap::default(),
+        }
+    }
+
+    /// Walks a stack; its frames replace the content of `out`.
+    pub(crate) fn walk(
+        &mut self,
+        record: &StackRecord<'_>,
+        out: &mut Vec<FrameIndex>,
+    ) -> Termination {
+        out.clear();
+        let epoch = self.shared.spaces.at(record.pid, record.time_ns);
+        if record.form == StackForm::FramePointer {
+            self.follow_chain(record, epoch, out);
+            return Termination::FramePointerOnly;
+        }
+        let window = Window::new(record);
+        let mut registers = Registers::from_record(record.registers);
+        registers.set(self.shared.arch.sp, Some(record.stack_pointer.0));
+        let termination = match epoch {
+            Some(epoch) => match self.fast(epoch, &registers, window, out) {
+                Some(termination) => termination,
+                None => {
+                    out.clear();
+                    self.exact(epoch, registers, window, out)
+                }
+            },
+            None => {
+                // A process of which nothing is known: the address is all
+                // there is.
+                if let Some(pc) = registers.get(self.shared.arch.pc) {
+                    out.push(self.unmapped(pc));
+                }
+                Termination::NoModule
+            }
+        };
+        // Nothing but the first frame, though there is a chain: better than
+        // nothing, and marked.
+        if out.len() <= 1
+            && !termination.is_complete()
+            && record.frame_pointer_chain.len() > out.len()
+        {
+            out.clear();
+            self.follow_chain(record, epoch, out);
+        }
+        termination
+    }
+
+    fn fast(
+        &mut self,
+        epoch: &Epoch,
+        registers: &Registers,
+        window: Window<'_>,
+        out: &mut Vec<FrameIndex>,
+    ) -> Option<Termination> {
+        let arch = self.shared.arch;
+        let mut pc = registers.get(arch.pc)?;
+        let mut sp = registers.get(arch.sp)?;
+        let mut fp = registers.get(arch.fp)?;
+        let mut link = registers.get(arch.return_address);
+        loop {
+            let first = out.is_empty();
+            let address = if first { pc } else { pc.wrapping_sub(1) };
+            let slot = self.slot(epoch, address);
+            if out.len() >= MAX_FRAMES {
+                return Some(Termination::TooManyFrames);
+            }
+            out.push(slot.frame);
+
+            let rule = slot.rule;
+            let cfa = match rule.base() {
+                Base::Stack => sp.wrapping_add(rule.unsigned_offset()),
+                Base::Frame => fp.wrapping_add(rule.unsigned_offset()),
+                Base::FrameDeref => match window.word(fp.wrapping_add(rule.signed_offset())) {
+                    Ok(cfa) => cfa,
+                    Err(fault) => return Some(fault.into()),
+                },
+                Base::Plt => {
+                    let pushed = u64::from(pc & 15 >= rule.plt_limit()) * 8;
+                    sp.wrapping_add(8).wrapping_add(pushed)
+                }
+                Base::Root => return Some(Termination::Root),
+                Base::General => return None,
+                Base::None => return self.unruled(epoch, address, pc, out),
+            };
+            let slot = match rule.frame() {
+                Frame::Same => None,
+                Frame::AtCfa => Some(cfa.wrapping_add(rule.slot_offset())),
+                Frame::AtFrame => Some(fp.wrapping_add(rule.slot_offset())),
+            };
+            let next = match (rule.ret(), arch.call) {
+                (Return::Usual, super::arch::CallForm::Stack) => window.word(cfa.wrapping_sub(8)),
+                (Return::Usual, super::arch::CallForm::LinkRegister) => {
+                    window.word(slot.unwrap_or(cfa).wrapping_add(8))
+                }
+                (Return::AtCfa, _) => window.word(cfa.wrapping_add(rule.slot_offset())),
+                (Return::Link, _) => match link {
+                    Some(link) => Ok(link),
+                    None => return Some(Termination::ReadFailed),
+                },
+            };
+            let next = match next {
+                Ok(next) => next,
+                Err(fault) => return Some(fault.into()),
+            };
+            if next == 0 {
+                return Some(Termination::Root);
+            }
+            if cfa <= sp && !first {
+                return Some(Termination::NoProgress);
+            }
+            if let Some(slot) = slot {
+                match window.word(slot) {
+                    Ok(saved) => fp = saved,
+                    // In an epilogue the slot may have been popped already:
+                    // the register has its old value back.
+                    Err(Fault::Below) => {}
+                    // The return address was read above this slot.
+                    Err(fault) => return Some(fault.into()),
+                }
+            }
+            link = Some(next);
+            sp = cfa;
+            pc = next & arch.address_mask;
+        }
+    }
+
+    /// No compact rule covers `address`: why the stack ends here, or `None`
+    /// when the exact walk gets on.
+    #[cold]
+    fn unruled(
+        &mut self,
+        epoch: &Epoch,
+        address: u64,
+        pc: u64,
+        out: &mut Vec<FrameIndex>,
+    ) -> Option<Termination> {
+        if out.len() > 1 && epoch.locate(Avma(address)).is_none() {
+            // Not code at all: the word was no return address.
+            out.pop();
+            return Some(Termination::NoModule);
+        }
+        let Some(place) = self.place(epoch, address) else {
+            return Some(Termination::NoModule);
+        };
+        let trampoline = self.signal_place(epoch, place, pc).is_some()
+            || self
+                .shared
+                .tables
+                .is_trampoline(place.module, self.at_pc(epoch, place, pc).address);
+        (!trampoline).then_some(Termination::NoRule)
+    }
+
+    fn exact(
+        &mut self,
+        epoch: &Epoch,
+        mut registers: Registers,
+        window: Window<'_>,
+        out: &mut Vec<FrameIndex>,
+    ) -> Termination {
+        let Shared { arch, tables, .. } = *self.shared;
+        // The first frame, and one that a signal interrupted, is at its pc; a
+        // caller is at the call before it.
+        let mut interrupted = true;
+        loop {
+            let (Some(pc), Some(sp)) = (registers.get(arch.pc), registers.get(arch.sp)) else {
+                return Termination::ReadFailed;
+            };
+            let first = out.is_empty();
+            if out.len() >= MAX_FRAMES {
+                return Termination::TooManyFrames;
+            }
+            let address = if interrupted { pc } else { pc.wrapping_sub(1) };
+            if !first && epoch.locate(Avma(address)).is_none() {
+                return Termination::NoModule;
+            }
+            let Some(mut place) = self.place(epoch, address) else {
+                out.push(self.slot(epoch, address).frame);
+                return Termination::NoModule;
+            };
+            // The return address into a trampoline is its first instruction,
+            // which no call precedes.
+            let signal = self.signal_place(epoch, place, pc);
+            let by_symbol = || {
+                let at_pc = self.at_pc(epoch, place, pc);
+                (tables.description(place.module, place.address).is_none()
+                    && tables.is_trampoline(at_pc.module, at_pc.address))
+                .then_some(at_pc)
+            };
+            let trampoline = signal.or_else(by_symbol);
+            if let Some(at_pc) = trampoline {
+                place = at_pc;
+            }
+            out.push(self.intern(PhysicalFrame {
+                module: Some(place.module),
+                address: place.address,
+                mapping: None,
+                signal: trampoline.is_some(),
+                frame_pointer: false,
+            }));
+
+            let outcome = match tables.description(place.module, place.address) {
+                Some((table, description)) => table.evaluate(
+                    description,
+                    place.address,
+                    &registers,
+                    window,
+                    &mut self.context,
+                ),
+                None if trampoline.is_some() => {
+                    evaluate::leave_signal_frame(arch, &registers, window).map(Outcome::Caller)
+                }
+                None => return Termination::NoRule,
+            };
+            let caller = match outcome {
+                Ok(Outcome::Caller(caller)) => caller,
+                Ok(Outcome::Root) => return Termination::Root,
+                Err(termination) => return termination,
+            };
+            let Caller {
+                registers: next,
+                signal,
+            } = caller;
+            let (Some(next_pc), Some(next_sp)) = (next.get(arch.pc), next.get(arch.sp)) else {
+                return Termination::ReadFailed;
+            };
+            if next_pc == 0 {
+                return Termination::Root;
+            }
+            let grows = next_sp > sp;
+            let repeats = next_pc == pc && next_sp == sp;
+            if repeats || !(grows || first || signal) {
+                return Termination::NoProgress;
+            }
+            interrupted = signal;
+            registers = next;
+        }
+    }
+
+    /// Frames by the recorded frame-pointer chain, whose first entry is the
+    /// sampled address.
+    fn follow_chain(
+        &mut self,
+        record: &StackRecord<'_>,
+        epoch: Option<&Epoch>,
+        out: &mut Vec<FrameIndex>,
+    ) {
+        let mask = self.shared.arch.address_mask;
+        for return_address in record.frame_pointer_chain.iter().take(MAX_FRAMES) {
+            let pc = return_address & mask;
+            if pc == 0 {
+                break;
+            }
+            let address = if out.is_empty() { pc } else { pc - 1 };
+            let frame = match epoch {
+                Some(epoch) => self.slot(epoch, address).frame,
+                None => self.unmapped(address),
+            };
+            let Some(frame) = self.frames.get(frame as usize).copied() else {
+                break;
+            };
+            out.push(self.intern(PhysicalFrame {
+                frame_pointer: true,
+                ..frame
+            }));
+        }
+    }
+
+    /// The frame and rule of a code address.
+    #[inline]
+    fn slot(&mut self, epoch: &Epoch, address: u64) -> Slot {
+        let hash =
+            (address ^ u64::from(epoch.id.0).rotate_left(40)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let at = (hash >> (64 - CACHE_ENTRIES.trailing_zeros())) as usize;
+        match self.cache.get(at) {
+            Some(slot) if slot.address == address && slot.epoch == epoch.id => *slot,
+            _ => {
+                let slot = self.look_up(epoch, address);
+                if let Some(place) = self.cache.get_mut(at) {
+                    *place = slot;
+                }
+                slot
+            }
+        }
+    }
+
+    #[cold]
+    fn look_up(&mut self, epoch: &Epoch, address: u64) -> Slot {
+        let (frame, rule) = match self.place(epoch, address) {
+            Some(place) => (
+                PhysicalFrame {
+                    module: Some(place.module),
+                    address: place.address,
+                    mapping: None,
+                    signal: false,
+                    frame_pointer: false,
+                },
+                self.shared.tables.rule(place.module, place.address),
+            ),
+            None => (
+                PhysicalFrame {
+                    module: None,
+                    address: Svma(address),
+                    mapping: epoch.locate(Avma(address)).map(|located| located.mapping),
+                    signal: false,
+                    frame_pointer: false,
+                },
+                Rule::NONE,
+            ),
+        };
+        Slot {
+            address,
+            epoch: epoch.id,
+            frame: self.intern(frame),
+            rule,
+        }
+    }
+
+    /// Where an address lies in its module.
+    fn place(&self, epoch: &Epoch, address: u64) -> Option<Place> {
+        let located = epoch.locate(Avma(address))?;
+        let mapping = self.shared.spaces.mapping(located.mapping)?;
+        let id = mapping.module?;
+        let module = self.shared.artifact.modules().get(id.index())?;
+        let page_bytes = self.shared.artifact.header().page_bytes;
+        segments::to_svma(module, mapping.file_offset, located.offset, page_bytes).map(|address| {
+            Place {
+                module: id,
+                address,
+            }
+        })
+    }
+
+    /// `place`, moved on to the pc itself.
+    fn at_pc(&self, epoch: &Epoch, place: Place, pc: u64) -> Place {
+        self.place(epoch, pc).unwrap_or(place)
+    }
+
+    /// The place of the pc, when it lies in a frame description marked as a
+    /// signal trampoline.
+    fn signal_place(&self, epoch: &Epoch, place: Place, pc: u64) -> Option<Place> {
+        let tables = self.shared.tables;
+        let at_pc = self.at_pc(epoch, place, pc);
+        // A call that never returns can stand right before a trampoline: then
+        // the address before the pc has a description of its own, and it counts.
+        let (table, description) = tables
+            .description(place.module, place.address)
+            .or_else(|| tables.description(at_pc.module, at_pc.address))?;
+        table.is_signal_trampoline(description).then_some(at_pc)
+    }
+
+    fn unmapped(&mut self, address: u64) -> FrameIndex {
+        self.intern(PhysicalFrame {
+            module: None,
+            address: Svma(address),
+            mapping: None,
+            signal: false,
+            frame_pointer: false,
+        })
+    }
+
+    fn intern(&mut self, frame: PhysicalFrame) -> FrameIndex {
+        if let Some(index) = self.index.get(&frame) {
+            return *index;
+        }
+        // Each distinct frame costs a walk step to find; 2^32 of them are
+        // beyond any artifact, and would repeat the last.
+        let index = FrameIndex::try_from(self.frames.len()).unwrap_or(FrameIndex::MAX);
+        self.frames.push(frame);
+        self.index.insert(frame, index);
+        index
+    }
+}
