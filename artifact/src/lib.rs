@@ -4,15 +4,21 @@
 //! This room owns the bytes on disk, the identifiers, the kinds of address and
 //! the record of losses. It knows nothing of BPF, unwinding or reports.
 
+#![cfg_attr(test, allow(clippy::unwrap_used))]
+
 pub mod addr;
+mod batch;
 pub mod error;
 pub mod event;
 pub mod header;
 pub mod id;
 pub mod loss;
+mod map;
 pub mod module;
 pub mod progress;
+mod raw;
 mod read;
+mod scan;
 pub mod stack;
 mod symbol_file;
 pub mod symbols;
@@ -20,6 +26,7 @@ pub mod version;
 mod write;
 
 pub use addr::{Avma, FileOffset, Svma};
+pub use batch::{Columns, EventBatch};
 pub use error::{Error, Result};
 pub use event::{Event, EventFlags, EventKind};
 pub use header::{Architecture, ByteString, Ending, ExitStatus, Header};
@@ -30,10 +37,10 @@ pub use module::{
     RefusedModule, SectionInfo, Segment,
 };
 pub use progress::{Progress, Silent};
-pub use read::{
-    Artifact, Completeness, Damage, EventBatch, EventChunk, PartSizes, StackBatch, StackChunk,
-};
+pub use raw::v1::stacks::StackBatch;
+pub use read::{Artifact, EventChunk, EventDecoder, PartSizes, StackChunk};
+pub use scan::{Completeness, Damage};
 pub use stack::{StackForm, StackRecord};
-pub use symbol_file::{read_symbols, write_symbols};
+pub use symbol_file::{read_symbols, read_symbols_from, write_symbols};
 pub use symbols::{Frame, ModuleAudit, NameSource, SymbolizedStack, Symbols, Termination};
 pub use write::{ArtifactWriter, WriteSummary};
