@@ -2,6 +2,9 @@
 
 mod arch;
 pub mod elf;
+mod file;
+pub mod harvest;
+pub mod mappings;
 pub mod site;
 #[cfg(test)]
 mod test_elf;

@@ -1,0 +1,114 @@
+use super::*;
+use memtrack_artifact::Mapping;
+use std::{
+    io::{BufRead, BufReader, Write},
+    process::{Command, Stdio},
+};
+
+#[test]
+fn cpu_lists_are_read() {
+    assert_eq!(parse_cpu_list("0"), Some(vec![0]));
+    assert_eq!(parse_cpu_list("0-2,5,7-8"), Some(vec![0, 1, 2, 5, 7, 8]));
+    for wrong in ["", "a", "3-1", "0-4294967295", "1-"] {
+        assert_eq!(parse_cpu_list(wrong), None, "{wrong}");
+    }
+}
+
+/// Observes a shell that waits for a line and then runs `script`; `None` when
+/// perf events are not permitted here.
+fn observe(script: &str) -> Option<(Pid, Vec<ModuleRecord>)> {
+    let mut child = Command::new("sh")
+        .args(["-c", &format!("echo ready; read line; {script}")])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    // It runs, and has mapped what it needs to wait.
+    let mut stdout = BufReader::new(child.stdout.take().unwrap());
+    stdout.read_line(&mut String::new()).unwrap();
+    let pid = Pid(child.id());
+    let opened = ModuleStream::open(pid);
+    child.stdin.take().unwrap().write_all(b"go\n").unwrap();
+    let mut stream = match opened {
+        Ok(stream) => stream,
+        Err(error) => {
+            child.wait().unwrap();
+            assert!(
+                std::env::var_os("CI").is_none_or(|ci| ci != "true"),
+                "perf events are needed here: {error}"
+            );
+            println!("skipped: {error}");
+            return None;
+        }
+    };
+    let mut records = Vec::new();
+    while child.try_wait().unwrap().is_none() {
+        stream.poll(&mut |record| records.push(record));
+        std::thread::sleep(std::time::Duration::from_millis(1));
+    }
+    stream.finish(&mut |record| records.push(record));
+    Some((pid, records))
+}
+
+fn maps_of(records: &[ModuleRecord], pid: Pid) -> Vec<&Mapping> {
+    records
+        .iter()
+        .filter(|record| record.pid == pid)
+        .filter_map(|record| match &record.event {
+            ModuleEvent::Map(map) => Some(map),
+            _ => None,
+        })
+        .collect()
+}
+
+#[test]
+fn an_exec_is_followed_by_the_mappings_of_the_new_image() {
+    let Some((pid, records)) = observe("exec sleep 0") else {
+        return;
+    };
+    let exec = records
+        .iter()
+        .position(|record| record.event == ModuleEvent::Exec && record.pid == pid)
+        .unwrap();
+    assert_eq!(maps_of(&records[..exec], pid), Vec::<&Mapping>::new());
+    let maps = maps_of(&records[exec..], pid);
+    let libc = maps
+        .iter()
+        .find(|map| map.path.windows(6).any(|part| part == b"/libc."))
+        .unwrap();
+    assert_ne!(libc.file.inode, 0);
+    assert!(libc.protection & 4 != 0);
+    let bytes = std::fs::read(std::str::from_utf8(&libc.path).unwrap()).unwrap();
+    assert_eq!(
+        libc.file.build_id,
+        crate::elf::ElfFile::parse(&bytes).unwrap().build_id()
+    );
+    assert!(records.iter().any(|record| record.event
+        == ModuleEvent::Comm {
+            name: b"sleep".to_vec()
+        }));
+    assert!(records.is_sorted_by_key(|record| record.time_ns));
+}
+
+#[test]
+fn forked_processes_are_followed_to_their_end() {
+    let Some((pid, records)) = observe("(sleep 0; true) & (sleep 0; true) & wait") else {
+        return;
+    };
+    let children: Vec<Pid> = records
+        .iter()
+        .filter(|record| record.event == ModuleEvent::Fork { parent: pid })
+        .map(|record| record.pid)
+        .collect();
+    assert_eq!(children.len(), 2);
+    for child in children {
+        assert!(records.iter().any(|record| record.pid == child
+            && record.event == ModuleEvent::Exit
+            && record.tid.0 == child.0));
+    }
+    assert!(
+        !records
+            .iter()
+            .any(|record| matches!(record.event, ModuleEvent::Lost { .. }))
+    );
+}
