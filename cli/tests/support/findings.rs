@@ -24,6 +24,7 @@ pub struct Verdict {
 pub struct Totals {
     pub allocations: u64,
     pub frees: u64,
+    pub inherited_frees: u64,
     pub allocated_bytes: u64,
     pub failed: u64,
     pub null_frees: u64,

@@ -2,8 +2,9 @@
 //! lock that keeps captures apart, programs built for a test, and memtrack's own
 //! JSON as far as the tests read it.
 
-// Each test program compiles this file for itself and uses a part of it.
-#![allow(dead_code)]
+// Each test program compiles this file for itself, as a private module of which it
+// uses a part.
+#![allow(dead_code, unreachable_pub)]
 
 pub mod findings;
 pub mod programs;

@@ -122,15 +122,15 @@ def frees_of_threads(case, recordings):
     yield from every_block_once(case, recordings)
 
 
-@rule("every block ends once: frees and live blocks add up to the allocations")
+@rule("every block ends once: frees, live blocks and those dropped by exec add up to the allocations")
 def every_block_once(_, recordings):
     for recording in recordings:
         sums = recording.findings["totals"]
-        ended = sums["frees"] + sums["leaked_blocks"]
+        ended = sums["frees"] + sums["leaked_blocks"] + sums["exec_blocks"]
         if ended != sums["allocations"]:
             yield (
-                f"{sums['allocations']} allocations, but {sums['frees']} frees "
-                f"and {sums['leaked_blocks']} live blocks"
+                f"{sums['allocations']} allocations, but {sums['frees']} frees, {sums['leaked_blocks']} "
+                f"live blocks and {sums['exec_blocks']} dropped by exec"
             )
 
 
