@@ -50,6 +50,11 @@ impl Found {
         })
     }
 
+    fn inode(&self) -> Option<(u64, u64)> {
+        let metadata = self.file.metadata().ok()?;
+        Some((metadata.dev(), metadata.ino()))
+    }
+
     /// Whether it is worth keeping for a file of this identity.
     pub(super) fn may_be(&self, mapped: &FileIdentity) -> bool {
         self.through_mapping
@@ -88,10 +93,16 @@ pub(super) fn open_checked(
     held: Option<Found>,
     first_ns: u64,
 ) -> Result<(FileBytes, Vec<String>), String> {
+    let held_inode = held.as_ref().and_then(Found::inode);
     let mut reason = None;
     let by_path = candidates(&mapped.path)
         .into_iter()
-        .map(|path| Found::open(path, false));
+        .map(|path| Found::open(path, false))
+        // The held descriptor knows more about the same file.
+        .filter(|found| match found {
+            Ok(found) => held_inode.is_none() || found.inode() != held_inode,
+            Err(_) => true,
+        });
     for found in held.into_iter().map(Ok).chain(by_path) {
         let checked = found
             .map_err(|error| format!("cannot be opened: {error}"))
