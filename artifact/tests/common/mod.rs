@@ -9,7 +9,7 @@ use memtrack_artifact::{
 };
 
 /// A header with something in every field.
-pub fn header() -> Header {
+pub(crate) fn header() -> Header {
     Header {
         memtrack_version: "0.1.0".into(),
         architecture: Architecture::X86_64,
@@ -29,7 +29,7 @@ pub fn header() -> Header {
 }
 
 /// A malloc by thread 100 of process 100.
-pub fn malloc(time_ns: u64, address: u64, size: u64, stack: u32) -> Event {
+pub(crate) fn malloc(time_ns: u64, address: u64, size: u64, stack: u32) -> Event {
     Event {
         kind: EventKind::Malloc,
         flags: EventFlags::default(),
@@ -46,7 +46,7 @@ pub fn malloc(time_ns: u64, address: u64, size: u64, stack: u32) -> Event {
 }
 
 /// The free of a block.
-pub fn free(time_ns: u64, address: u64) -> Event {
+pub(crate) fn free(time_ns: u64, address: u64) -> Event {
     Event {
         kind: EventKind::Free,
         start_ns: time_ns,
@@ -57,7 +57,7 @@ pub fn free(time_ns: u64, address: u64) -> Event {
 }
 
 /// How a test run ended.
-pub fn ending() -> Ending {
+pub(crate) fn ending() -> Ending {
     Ending {
         end_monotonic_ns: 2_000_000_000,
         status: Some(ExitStatus::Code(3)),
@@ -67,7 +67,7 @@ pub fn ending() -> Ending {
 }
 
 /// Losses with something in every field.
-pub fn losses() -> Losses {
+pub(crate) fn losses() -> Losses {
     let mut losses = Losses::default();
     losses.add(LossReason::EventRingFull, 12, 1_500_000_000);
     losses.pauses.push(Pause {
@@ -81,7 +81,7 @@ pub fn losses() -> Losses {
 }
 
 /// An executable mapping of [`module`].
-pub fn mapping() -> Mapping {
+pub(crate) fn mapping() -> Mapping {
     Mapping {
         start: Avma(0x5555_0000_0000),
         len: 0x2000,
@@ -98,7 +98,7 @@ pub fn mapping() -> Mapping {
 }
 
 /// A keyed module with two sections.
-pub fn module() -> Module {
+pub(crate) fn module() -> Module {
     let section = |name: &str| SectionInfo {
         name: name.into(),
         kind: 1,
@@ -133,7 +133,7 @@ pub fn module() -> Module {
 }
 
 /// The bytes of [`module`]'s first section.
-pub fn eh_frame() -> Vec<u8> {
+pub(crate) fn eh_frame() -> Vec<u8> {
     (0..5000u32)
         .flat_map(|word| (word / 7).to_le_bytes())
         .collect()
@@ -141,12 +141,12 @@ pub fn eh_frame() -> Vec<u8> {
 
 /// A small artifact with chunks of every kind, in several flushes. The same
 /// bytes at every call.
-pub fn small() -> Vec<u8> {
+pub(crate) fn small() -> Vec<u8> {
     small_parts(3)
 }
 
 /// The same with a number of flushes.
-pub fn small_parts(flushes: u64) -> Vec<u8> {
+pub(crate) fn small_parts(flushes: u64) -> Vec<u8> {
     let mut writer = ArtifactWriter::new(Vec::new(), &header()).unwrap();
     let window: Vec<u8> = (0..600u32).flat_map(u32::to_le_bytes).collect();
     let registers: Vec<u64> = (0..17).map(|register| 0x1000 * register).collect();
