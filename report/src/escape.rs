@@ -57,17 +57,29 @@ mod tests {
 
     #[test]
     fn control_characters_become_visible() {
-        assert_eq!(printable("operator new(unsigned long)"), "operator new(unsigned long)");
+        assert_eq!(
+            printable("operator new(unsigned long)"),
+            "operator new(unsigned long)"
+        );
         assert_eq!(printable("größe"), "größe");
-        assert_eq!(printable("a\x1b[2Jb\nc\r\t\0"), "a\\u{1b}[2Jb\\nc\\r\\t\\u{0}");
+        assert_eq!(
+            printable("a\x1b[2Jb\nc\r\t\0"),
+            "a\\u{1b}[2Jb\\nc\\r\\t\\u{0}"
+        );
         assert_eq!(printable("c1 \u{9b}31m \u{85}"), "c1 \\u{9b}31m \\u{85}");
-        assert_eq!(printable("\u{202e}txt.exe\u{2028}"), "\\u{202e}txt.exe\\u{2028}");
+        assert_eq!(
+            printable("\u{202e}txt.exe\u{2028}"),
+            "\\u{202e}txt.exe\\u{2028}"
+        );
     }
 
     #[test]
     fn a_folded_frame_holds_no_separator() {
         assert_eq!(folded("main"), "main");
-        assert_eq!(folded("frame;with;semicolons 9 10"), "frame:with:semicolons 9 10");
+        assert_eq!(
+            folded("frame;with;semicolons 9 10"),
+            "frame:with:semicolons 9 10"
+        );
         assert_eq!(folded("a\n;b"), "a\\n:b");
     }
 }

@@ -3,7 +3,7 @@
 //! A new one is a file with a type that implements [`Report`], and a line in
 //! [`FORMATS`].
 
-use crate::{folded::Folded, html::Html, json::Json, svg::Svg, text::Text};
+use crate::{folded::Folded, html, json::Json, svg::Svg, text::Text};
 use memtrack_analyze::findings::{Findings, Measure};
 use std::io::{self, Write};
 
@@ -58,10 +58,7 @@ impl Default for Options {
 /// The format of that name.
 #[must_use]
 pub fn format(name: &str) -> Option<&'static dyn Report> {
-    FORMATS
-        .iter()
-        .copied()
-        .find(|format| format.name() == name)
+    FORMATS.iter().copied().find(|format| format.name() == name)
 }
 
 /// What a measure counts, for titles: "bytes live at the peak".
@@ -72,5 +69,27 @@ pub fn describe(measure: Measure) -> &'static str {
         Measure::AllocatedBytes => "bytes allocated",
         Measure::Allocations => "allocations",
         Measure::LeakedBytes => "bytes leaked",
+    }
+}
+
+/// The page of [`html`].
+#[derive(Clone, Copy, Debug)]
+struct Html;
+
+impl Report for Html {
+    fn name(&self) -> &'static str {
+        "html"
+    }
+
+    fn summary(&self) -> &'static str {
+        "one self-contained page"
+    }
+
+    fn default_file(&self) -> Option<&'static str> {
+        Some("report.html")
+    }
+
+    fn write(&self, findings: &Findings, _: &Options, out: &mut dyn Write) -> io::Result<()> {
+        html::write(findings, out)
     }
 }

@@ -68,9 +68,10 @@ fn keep_whole(stack: &str) -> String {
     const NO_BREAK: &str = "\u{a0}";
     let mut stack = stack.to_owned();
     if let Some(blank) = stack.rfind(' ')
-        && stack
-            .get(blank + 1..)
-            .is_some_and(|last| last.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.'))
+        && stack.get(blank + 1..).is_some_and(|last| {
+            last.bytes()
+                .all(|byte| byte.is_ascii_digit() || byte == b'.')
+        })
     {
         stack.replace_range(blank..=blank, NO_BREAK);
     }
@@ -122,7 +123,10 @@ mod tests {
         assert_eq!(keep_whole("a;b 1.5"), "a;b\u{a0}1.5");
         assert_eq!(keep_whole("a 10;b"), "a 10;b");
         assert_eq!(keep_whole("# a;b"), "#\u{a0}a;b");
-        assert_eq!(keep_whole("operator new(unsigned long)"), "operator new(unsigned long)");
+        assert_eq!(
+            keep_whole("operator new(unsigned long)"),
+            "operator new(unsigned long)"
+        );
     }
 
     #[test]
