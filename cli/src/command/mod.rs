@@ -1,0 +1,35 @@
+//! One file per command.
+
+#[cfg(all(feature = "capture", target_os = "linux"))]
+pub(crate) mod capture;
+pub(crate) mod inspect;
+pub(crate) mod report;
+pub(crate) mod symbolize;
+
+use anyhow::Result;
+use memtrack_analyze::findings::Verdict;
+use memtrack_artifact::{Artifact, Silent, Symbols};
+use memtrack_report::escape::printable;
+
+/// What can be said of an artifact's completeness without names.
+pub(crate) fn verdict(artifact: &Artifact) -> Result<Verdict> {
+    let symbols = Symbols {
+        artifact_fingerprint: artifact.fingerprint(),
+        ..Symbols::default()
+    };
+    let options = memtrack_analyze::Options::default();
+    Ok(memtrack_analyze::analyze(artifact, &symbols, &options, &Silent)?.verdict)
+}
+
+/// Says on stderr what is missing from an artifact, before anything else is
+/// said of it.
+pub(crate) fn say_incomplete(name: &std::path::Path, verdict: &Verdict) {
+    if verdict.complete {
+        return;
+    }
+    let name = name.display().to_string();
+    eprintln!("memtrack: {}: {}", printable(&name), verdict.headline);
+    for problem in &verdict.problems {
+        eprintln!("memtrack:   {}", printable(problem));
+    }
+}
