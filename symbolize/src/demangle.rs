@@ -94,7 +94,10 @@ fn rust(name: &str) -> Option<String> {
         return None;
     }
     let demangled = rustc_demangle::try_demangle(name).ok()?;
-    Some(format!("{demangled:#}"))
+    let shown = format!("{demangled:#}");
+    // v0 keeps generic arguments, in the form that expressions need; types and
+    // debug information write `Vec<u8>`.
+    Some(if v0 { shown.replace("::<", "<") } else { shown })
 }
 
 /// Whether a name ends as legacy Rust names do: `17h`, sixteen hexadecimal
@@ -128,6 +131,7 @@ mod tests {
     fn rust_names_read_the_same_in_both_manglings_and_have_no_hash() {
         assert_eq!(shown("_ZN4prog4main17h05af221e174051e9E"), "prog::main");
         assert_eq!(shown("_RNvCsdVsJQ1oQpXP_4prog4main"), "prog::main");
+        assert_eq!(shown("_RINvCsdVsJQ1oQpXP_4prog7generichEB2_"), "prog::generic<u8>");
         assert_eq!(
             shown(
                 "_ZN51_$LT$prog..Shelf$LT$T$GT$$u20$as$u20$prog..Fill$GT$4fill17h0123456789abcdefE"
