@@ -45,14 +45,38 @@ mod tests {
     #[test]
     fn every_part_has_its_own_bits() {
         let parts = [
-            Cookie { kind: 0xff, ..Cookie::default() },
-            Cookie { argument_registers: [0xff, 0, 0], ..Cookie::default() },
-            Cookie { argument_registers: [0, 0xff, 0], ..Cookie::default() },
-            Cookie { argument_registers: [0, 0, 0xff], ..Cookie::default() },
-            Cookie { pushed_words: 0xff, ..Cookie::default() },
-            Cookie { product: true, ..Cookie::default() },
-            Cookie { array: true, ..Cookie::default() },
-            Cookie { place: 0xffff, ..Cookie::default() },
+            Cookie {
+                kind: 0xff,
+                ..Cookie::default()
+            },
+            Cookie {
+                argument_registers: [0xff, 0, 0],
+                ..Cookie::default()
+            },
+            Cookie {
+                argument_registers: [0, 0xff, 0],
+                ..Cookie::default()
+            },
+            Cookie {
+                argument_registers: [0, 0, 0xff],
+                ..Cookie::default()
+            },
+            Cookie {
+                pushed_words: 0xff,
+                ..Cookie::default()
+            },
+            Cookie {
+                product: true,
+                ..Cookie::default()
+            },
+            Cookie {
+                array: true,
+                ..Cookie::default()
+            },
+            Cookie {
+                place: 0xffff,
+                ..Cookie::default()
+            },
         ];
         let sum = parts.iter().fold(0_u64, |sum, part| {
             assert_eq!(sum & part.encode(), 0, "{part:?}");

@@ -81,9 +81,7 @@ impl Event {
                 event.size = word(bytes, 40)?;
                 event.old_address = word(bytes, 48)?;
                 event.alignment = word(bytes, 56)?;
-                event.stack_key = (flags & HAS_STACK != 0)
-                    .then(|| word(bytes, 64))
-                    .flatten();
+                event.stack_key = (flags & HAS_STACK != 0).then(|| word(bytes, 64)).flatten();
             }
             _ => return None,
         }

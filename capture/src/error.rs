@@ -94,6 +94,15 @@ pub enum Error {
     /// The module stream could not be opened.
     #[error(transparent)]
     Modules(#[from] crate::mappings::ModuleStreamError),
+    /// The writing thread ended before its time.
+    #[error("the thread that writes the artifact has ended")]
+    WriterGone,
+    /// A thread of memtrack's own panicked.
+    #[error("memtrack's {thread} thread panicked; please report it")]
+    Panicked {
+        /// Its work.
+        thread: &'static str,
+    },
     /// A system call failed that never should.
     #[error("{action}: {source}")]
     System {

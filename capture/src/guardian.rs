@@ -12,7 +12,10 @@
 //! allowed: the loop below makes bare system calls and allocates nothing.
 #![allow(unsafe_code)]
 
-use crate::error::{Result, system};
+use crate::{
+    error::{Result, system},
+    stops::StopKey,
+};
 use libbpf_rs::libbpf_sys;
 use nix::{
     fcntl::OFlag,
@@ -59,43 +62,115 @@ impl Guardian {
 
 impl Drop for Guardian {
     fn drop(&mut self) {
-        // On an orderly end the maps are empty and the guardian leaves at
-        // once.
-        self.alive = None;
+        if let Some(alive) = self.alive.take() {
+            // A byte means: an orderly end, everybody has been let go.
+            let _ = nix::unistd::write(&alive, &[ORDERLY]);
+        }
         let _ = waitpid(self.process, None);
     }
 }
 
+/// Told to the guardian at an orderly end.
+const ORDERLY: u8 = b'.';
+
 fn guard(keep: [RawFd; 3]) -> ! {
     let [pipe, maps @ ..] = keep;
-    // SAFETY: bare system calls on descriptors that this process has; all
-    // pointers are to locals that outlive the call.
-    unsafe {
-        // A session of its own: signals of the terminal and to the process
-        // group pass it by.
-        libc::setsid();
-        for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGQUIT] {
-            libc::signal(signal, libc::SIG_IGN);
-        }
-        close_all_but(keep);
-        let mut byte = 0_u8;
-        loop {
-            let read = libc::read(pipe, (&raw mut byte).cast(), 1);
-            if read == 0 || (read < 0 && *libc::__errno_location() != libc::EINTR) {
-                break;
-            }
-        }
+    // A session of its own: signals of the terminal and to the process group
+    // pass it by.
+    // SAFETY: takes no pointers and is async-signal-safe.
+    unsafe { libc::setsid() };
+    for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGQUIT] {
+        // SAFETY: takes no pointers and is async-signal-safe.
+        unsafe { libc::signal(signal, libc::SIG_IGN) };
+    }
+    close_all_but(keep);
+    if !ends_orderly(pipe) {
         for _ in 0..ROUNDS {
-            let woken = wake(maps[0]) + wake(maps[1]);
-            // Nobody waits, and the program's own end released all of them.
-            if woken == 0 && libc::getppid() == libc::getppid() {
-                let pause = libc::timespec {
-                    tv_sec: 0,
-                    tv_nsec: ROUND_PAUSE_NS,
-                };
-                libc::nanosleep(&raw const pause, std::ptr::null_mut());
+            for map in maps {
+                wake(map);
             }
+            pause();
         }
-        libc::_exit(0)
+    }
+    // SAFETY: never returns and runs no handlers of the parent's.
+    unsafe { libc::_exit(0) }
+}
+
+/// Waits for memtrack's end, and tells of which kind it was.
+fn ends_orderly(pipe: RawFd) -> bool {
+    let mut byte = 0_u8;
+    loop {
+        // SAFETY: the buffer is one byte that outlives the call.
+        let read = unsafe { libc::read(pipe, (&raw mut byte).cast(), 1) };
+        if read == 1 {
+            return byte == ORDERLY;
+        }
+        if read == 0 || nix::errno::Errno::last_raw() != libc::EINTR {
+            return false;
+        }
+    }
+}
+
+fn pause() {
+    let pause = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: ROUND_PAUSE_NS,
+    };
+    // SAFETY: the first pointer is to a local, the second may be null.
+    unsafe { libc::nanosleep(&raw const pause, std::ptr::null_mut()) };
+}
+
+/// Closes every descriptor but these, also the standard ones: whoever waits
+/// for the end of memtrack's output must not wait for the guardian.
+fn close_all_but(mut keep: [RawFd; 3]) {
+    keep.sort_unstable();
+    let mut from = 0;
+    for fd in keep {
+        let fd = libc::c_uint::try_from(fd).unwrap_or(0);
+        if from < fd {
+            close_range(from, fd - 1);
+        }
+        from = fd + 1;
+    }
+    close_range(from, libc::c_uint::MAX);
+}
+
+fn close_range(first: libc::c_uint, last: libc::c_uint) {
+    // SAFETY: takes no pointers; nothing else runs in this process, so nobody
+    // uses the descriptors.
+    unsafe { libc::syscall(libc::SYS_close_range, first, last, 0) };
+}
+
+/// Lets everybody in a stop map go on.
+fn wake(map: RawFd) {
+    let mut previous: Option<StopKey> = None;
+    for _ in 0..ENTRIES_PER_ROUND {
+        let mut key: StopKey = 0;
+        let from = previous
+            .as_ref()
+            .map_or(std::ptr::null(), std::ptr::from_ref);
+        let mut since_ns = 0_u64;
+        // SAFETY: keys and values of the stop maps are 8 bytes (`bpf/maps.h`),
+        // and all pointers are null or to 8-byte locals.
+        let removed = unsafe {
+            if libbpf_sys::bpf_map_get_next_key(map, from.cast(), (&raw mut key).cast()) != 0 {
+                return;
+            }
+            let found = libbpf_sys::bpf_map_lookup_elem(
+                map,
+                (&raw const key).cast(),
+                (&raw mut since_ns).cast(),
+            );
+            // Without a time the signal is still to be sent: next round.
+            found == 0
+                && since_ns != 0
+                && libbpf_sys::bpf_map_delete_elem(map, (&raw const key).cast()) == 0
+        };
+        if removed {
+            // SAFETY: takes no pointers.
+            unsafe { libc::kill((key >> 32) as libc::pid_t, libc::SIGCONT) };
+        } else {
+            previous = Some(key);
+        }
     }
 }

@@ -1,0 +1,257 @@
+//! New files: a thread that has mapped code which nobody has looked at waits
+//! until this thread has.
+
+use crate::{
+    error::{Error, Result},
+    probes::Probes,
+    ring::Ring,
+    stops::{Stops, stop_key},
+};
+use libbpf_rs::{MapCore as _, MapFlags, MapHandle};
+use memtrack_artifact::{LossReason, Losses};
+use memtrack_bpf::record::{AttachRequest, FileKey};
+use std::{
+    fs::{self, File, OpenOptions},
+    io,
+    os::{
+        fd::AsRawFd as _,
+        unix::fs::{MetadataExt as _, OpenOptionsExt as _},
+    },
+    path::Path,
+    sync::atomic::{AtomicBool, Ordering::Acquire},
+    time::Duration,
+};
+
+/// How long to wait for a request before looking whether all is over.
+const PATIENCE: Duration = Duration::from_millis(20);
+/// Remarks kept: a program can map any number of odd files.
+const MAX_NOTES: usize = 100;
+
+/// Where a system has its C library: looking at it beforehand saves the first
+/// program a stop. Whatever else there is is found when it is mapped.
+const USUAL_LIBRARIES: [&str; 5] = [
+    "/lib/x86_64-linux-gnu/libc.so.6",
+    "/lib/aarch64-linux-gnu/libc.so.6",
+    "/lib64/libc.so.6",
+    "/usr/lib/libc.so.6",
+    "/lib64/ld-linux-x86-64.so.2",
+];
+
+/// What the attaching thread works with.
+pub(crate) struct Attacher<'a> {
+    probes: Probes<'a>,
+    known: MapHandle,
+    stops: &'a Stops,
+    losses: Losses,
+}
+
+impl<'a> Attacher<'a> {
+    /// Nothing is probed yet.
+    pub(crate) fn new(probes: Probes<'a>, known: MapHandle, stops: &'a Stops) -> Self {
+        Self {
+            probes,
+            known,
+            stops,
+            losses: Losses::default(),
+        }
+    }
+
+    /// Probes what the command will most likely use.
+    pub(crate) fn prepare(&mut self) -> Result<()> {
+        for path in USUAL_LIBRARIES {
+            let Ok(file) = open_regular(Path::new(path)) else {
+                continue;
+            };
+            let Ok(metadata) = file.metadata() else {
+                continue;
+            };
+            // On some file systems (btrfs, overlayfs) stat(2) names another
+            // device than the mapping will: then the file is asked for again,
+            // and `known_places` keeps it from being probed twice.
+            let key = FileKey {
+                inode: metadata.ino(),
+                device: (libc::major(metadata.dev()), libc::minor(metadata.dev())),
+                size_bytes: metadata.len(),
+            };
+            self.look_at(key, &file, path)?;
+        }
+        Ok(())
+    }
+
+    /// Serves requests until `ended` is set, then lets everybody go on.
+    /// Returns the probes, which are to be kept until the recording is over.
+    pub(crate) fn run(mut self, requests: &MapHandle, ended: &AtomicBool) -> Result<Attached<'a>> {
+        let ring = Ring::open("attach_ring", requests)?;
+        loop {
+            // Read first: what came before is served below.
+            let ending = ended.load(Acquire);
+            ring.wait(PATIENCE)?;
+            for record in ring.records().iter() {
+                if let Some(request) = AttachRequest::read(record) {
+                    self.serve(&request)?;
+                }
+            }
+            if ending && self.stops.release_attach() {
+                break;
+            }
+        }
+        self.losses.notes.extend(self.probes.take_notes());
+        Ok(Attached {
+            losses: self.losses,
+            probes: self.probes,
+        })
+    }
+
+    fn serve(&mut self, request: &AttachRequest) -> Result<()> {
+        for &(key, address) in &request.files {
+            if self.is_known(key)? {
+                continue;
+            }
+            match open_mapped(request.pid, address) {
+                Ok((file, name)) => self.look_at(key, &file, &name)?,
+                // It has ended, or was never stopped and has gone on.
+                Err(error) if is_gone(&error) => {}
+                Err(error) => {
+                    self.fail(
+                        request.time_ns,
+                        format!(
+                            "a file mapped by process {} at {address:#x} could not be looked at: \
+                             {error}",
+                            request.pid
+                        ),
+                    );
+                }
+            }
+        }
+        if request.stopped {
+            self.stops
+                .release_attach_of(stop_key(request.pid, request.tid));
+        }
+        Ok(())
+    }
+
+    /// Probes a file where it has something to probe, and makes it known.
+    fn look_at(&mut self, key: FileKey, file: &File, name: &str) -> Result<()> {
+        if let Err(error) = self.probes.add(file, name) {
+            self.fail(crate::clock::monotonic_ns(), error.to_string());
+        }
+        self.known
+            .update(&key.to_bytes(), &1_u32.to_ne_bytes(), MapFlags::ANY)
+            .map_err(known_files)
+    }
+
+    fn is_known(&self, key: FileKey) -> Result<bool> {
+        let found = self
+            .known
+            .lookup(&key.to_bytes(), MapFlags::ANY)
+            .map_err(known_files)?;
+        Ok(found.is_some())
+    }
+
+    fn fail(&mut self, time_ns: u64, note: String) {
+        self.losses.add(LossReason::AttachFailed, 1, time_ns);
+        if self.losses.notes.len() < MAX_NOTES {
+            self.losses.notes.push(note);
+        }
+    }
+}
+
+/// What is left when the recording is over.
+pub(crate) struct Attached<'a> {
+    /// What could not be probed, and remarks.
+    pub(crate) losses: Losses,
+    /// Dropping them takes the probes away.
+    pub(crate) probes: Probes<'a>,
+}
+
+fn known_files(source: libbpf_rs::Error) -> Error {
+    Error::Map {
+        map: "known_files",
+        source,
+    }
+}
+
+/// Opens the file that a process has mapped at an address, with its name.
+fn open_mapped(pid: u32, address: u64) -> io::Result<(File, String)> {
+    let maps = fs::read(format!("/proc/{pid}/maps"))?;
+    let line = maps
+        .split(|&byte| byte == b'\n')
+        .filter_map(parse_line)
+        .find(|line| line.holds(address))
+        .ok_or_else(|| io::Error::new(io::ErrorKind::NotFound, "nothing is mapped there"))?;
+    let file = open_regular(Path::new(&format!("/proc/{pid}/map_files/{}", line.range)))?;
+    Ok((file, line.name))
+}
+
+/// A line of `/proc/PID/maps` (proc_pid_maps(5)).
+#[derive(Debug, PartialEq, Eq)]
+struct Line {
+    range: String,
+    start: u64,
+    end: u64,
+    name: String,
+}
+
+impl Line {
+    fn holds(&self, address: u64) -> bool {
+        (self.start..self.end).contains(&address)
+    }
+}
+
+fn parse_line(line: &[u8]) -> Option<Line> {
+    let text = String::from_utf8_lossy(line);
+    // Range, permissions, offset, device, inode, then padding and the path.
+    let mut fields = text.splitn(6, ' ');
+    let range = fields.next()?.to_owned();
+    let (start, end) = range.split_once('-')?;
+    let start = u64::from_str_radix(start, 16).ok()?;
+    let end = u64::from_str_radix(end, 16).ok()?;
+    let name = fields.nth(4).unwrap_or_default().trim_start().to_owned();
+    Some(Line {
+        range,
+        start,
+        end,
+        name,
+    })
+}
+
+/// Opens a regular file; anything else (a device) is not even touched.
+fn open_regular(path: &Path) -> io::Result<File> {
+    let handle = OpenOptions::new()
+        .read(true)
+        .custom_flags(libc::O_PATH | libc::O_CLOEXEC)
+        .open(path)?;
+    if !handle.metadata()?.is_file() {
+        return Err(io::ErrorKind::NotFound.into());
+    }
+    File::open(format!("/proc/self/fd/{}", handle.as_raw_fd()))
+}
+
+fn is_gone(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::NotFound || error.raw_os_error() == Some(libc::ESRCH)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_with_spaces_in_its_path_keeps_them() {
+        let line = b"7f00-7fff r-xp 00000000 fe:00 12                        /a b/c (deleted)";
+        let line = parse_line(line).unwrap();
+        assert_eq!(line.name, "/a b/c (deleted)");
+        assert!(line.holds(0x7f00) && !line.holds(0x7fff));
+        assert_eq!(line.range, "7f00-7fff");
+    }
+
+    #[test]
+    fn an_anonymous_line_has_no_name() {
+        let line = parse_line(b"7f00-7fff rw-p 00000000 00:00 0 ").unwrap();
+        assert_eq!(line.name, "");
+    }
+
+    #[test]
+    fn an_empty_line_is_none() {
+        assert_eq!(parse_line(b""), None);
+    }
+}
