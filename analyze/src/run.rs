@@ -11,7 +11,8 @@ use crate::{
     verdict::{Evidence, verdict},
 };
 use memtrack_artifact::{
-    Architecture, Artifact, EventBatch, EventChunk, ExitStatus, Progress, Symbols,
+    Architecture, Artifact, Columns, EventChunk, EventDecoder, ExitStatus, Progress, Symbols,
+    Termination,
 };
 use std::{collections::BTreeMap, sync::mpsc, thread};
 
@@ -68,7 +69,7 @@ pub(crate) fn run(
     let terminations = terminations(symbols);
     let cut_stacks: Vec<(String, u64)> = terminations
         .iter()
-        .filter(|(reason, _)| reason != memtrack_artifact::Termination::Root.describe())
+        .filter(|(reason, _)| reason != Termination::Root.describe())
         .cloned()
         .collect();
     let verdict = verdict(&Evidence {
@@ -114,18 +115,28 @@ fn feed(
     let mut unreadable = Vec::new();
     progress.start("replay", total);
     thread::scope(|scope| {
-        let (sender, receiver) =
-            mpsc::sync_channel::<memtrack_artifact::Result<EventBatch>>(DECODED_AHEAD);
+        let (decoded, to_replay) = mpsc::sync_channel(DECODED_AHEAD);
+        // Replayed batches go back, and their memory is used again.
+        let (used, to_reuse) = mpsc::channel();
         scope.spawn(move || {
+            let mut decoder = EventDecoder::default();
             for chunk in chunks {
-                if sender.send(chunk.decode()).is_err() {
+                let mut batch = to_reuse.try_recv().unwrap_or_default();
+                let result = decoder
+                    .decode(chunk, wanted_columns(), &mut batch)
+                    .map(|()| batch);
+                if decoded.send(result).is_err() {
                     return;
                 }
             }
         });
-        for ((horizon_ns, chunk), decoded) in horizons(&starts).iter().zip(chunks).zip(receiver) {
+        for ((horizon_ns, chunk), decoded) in horizons(&starts).iter().zip(chunks).zip(to_replay) {
             match decoded {
-                Ok(batch) => batch.iter().for_each(|event| order.push(&event)),
+                Ok(batch) => {
+                    batch.iter().for_each(|event| order.push(&event));
+                    // The decoder is gone after its last chunk.
+                    used.send(batch).ok();
+                }
                 Err(error) => unreadable.push(format!(
                     "a chunk of {} events cannot be read: {error}",
                     chunk.count
@@ -137,6 +148,20 @@ fn feed(
     });
     progress.finish();
     unreadable
+}
+
+/// All but the alignment.
+fn wanted_columns() -> Columns {
+    [
+        Columns::TIME,
+        Columns::THREAD,
+        Columns::ADDRESS,
+        Columns::SIZE,
+        Columns::OLD_ADDRESS,
+        Columns::STACK,
+    ]
+    .into_iter()
+    .fold(Columns::START, Columns::and)
 }
 
 fn describe_run(artifact: &Artifact, duration_ns: u64) -> Run {

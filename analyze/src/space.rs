@@ -178,14 +178,11 @@ impl Space {
     }
 
     /// Ends every block that this space did not inherit.
-    pub(crate) fn drain_own(mut self, mut ended: impl FnMut(Block)) {
+    pub(crate) fn drain_own(mut self, ended: impl FnMut(Block)) {
         while self.own_layer().is_some() {
             self.pull_up();
         }
-        self.top
-            .into_values()
-            .flatten()
-            .for_each(|block| ended(block));
+        self.top.into_values().flatten().for_each(ended);
     }
 }
 
