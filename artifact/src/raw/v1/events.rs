@@ -11,12 +11,13 @@
 //! | shape | one byte |
 //! | thread | pid and tid of each distinct thread, alternating |
 //! | run thread, run length | which thread, for how many events |
-//! | time | zigzag difference of `time_ns` to the event before |
+//! | time | zigzag difference of `time_ns` to the event before, without its low byte |
+//! | time low | that low byte: noise, which is stored as it is |
 //! | duration | `time_ns - start_ns` |
-//! | address | zigzag difference to the same thread's address before, divided by 16 unless the shape says "odd" |
+//! | address | by shape: how many events back the same address was ("back"); else the zigzag difference to the same thread's address before, divided by 16 unless "odd" |
 //! | size, alignment | as it is |
 //! | old address | zigzag difference to `address` |
-//! | stack | as it is, plus nothing: presence is in the shape |
+//! | stack | as it is |
 
 mod decode;
 mod encode;
@@ -46,6 +47,9 @@ pub(crate) mod field {
     pub(crate) const ALIGNMENT: u16 = 32;
     /// The event has a stack id (which may be 0).
     pub(crate) const STACK: u16 = 64;
+    /// The address is that of an earlier event of the chunk: most blocks are
+    /// freed soon, and what was freed is soon given out again.
+    pub(crate) const BACK: u16 = 128;
 }
 
 /// The columns' numbers on disk.
@@ -61,8 +65,9 @@ pub(crate) mod column {
     pub(crate) const OLD_ADDRESS: u8 = 8;
     pub(crate) const ALIGNMENT: u8 = 9;
     pub(crate) const STACK: u8 = 10;
+    pub(crate) const TIME_LOW: u8 = 11;
     /// Number of columns of this version.
-    pub(crate) const COUNT: usize = 11;
+    pub(crate) const COUNT: usize = 12;
 }
 
 /// What an address is divided by, as a power of two: allocators align to 16.

@@ -47,6 +47,12 @@ pub(crate) fn apply(from: u64, difference: u64) -> u64 {
     from.wrapping_add(unzigzag(difference) as u64)
 }
 
+/// How many bytes a value takes in the data of a stream.
+#[inline]
+pub(crate) fn word_bytes(value: u64) -> u8 {
+    (64 - value.leading_zeros()).div_ceil(8) as u8
+}
+
 /// Gathers a stream.
 #[derive(Debug, Default)]
 pub(crate) struct WordWriter {
@@ -61,7 +67,7 @@ impl WordWriter {
     /// Appends a value.
     #[inline]
     pub(crate) fn push(&mut self, value: u64) {
-        let bytes = (64 - value.leading_zeros()).div_ceil(8) as u8;
+        let bytes = word_bytes(value);
         if self.data.len() < self.len + 8 {
             self.data.resize((self.data.len() * 2).max(1024), 0);
         }

@@ -145,10 +145,16 @@ impl<'a> EventTable<'a> {
             }
         }
         if wanted.intersects(Columns::TIME.and(Columns::START)) {
+            let low = self.columns[usize::from(column::TIME_LOW)];
+            if low.values != self.count {
+                return Err("the column of low bytes of times is not complete".into());
+            }
+            let low =
+                unpacker.unpack(low.data_codec, low.data, self.count, &mut scratch.time_low)?;
             let words = self.words(column::TIME, self.count, unpacker, buffers)?;
             let mut time_ns = 0;
-            batch.time_ns.extend(words.map(|value| {
-                time_ns = apply(time_ns, value);
+            batch.time_ns.extend(words.zip(low).map(|(value, &low)| {
+                time_ns = apply(time_ns, value << 8 | u64::from(low));
                 time_ns
             }));
         }
@@ -336,10 +342,12 @@ impl<'a> EventTable<'a> {
             &mut scratch.buffers,
         )?;
         let mut shifts = [0u32; MAX_SHAPES];
-        for (shift, shape) in shifts.iter_mut().zip(&self.shapes) {
+        let mut is_back = [false; MAX_SHAPES];
+        for (number, shape) in self.shapes.iter().enumerate() {
             if shape.mask & field::ODD == 0 {
-                *shift = ADDRESS_SHIFT;
+                shifts[number] = ADDRESS_SHIFT;
             }
+            is_back[number] = shape.mask & field::BACK != 0;
         }
         let last = &mut scratch.last_addresses;
         last.clear();
@@ -355,12 +363,24 @@ impl<'a> EventTable<'a> {
                 .get_mut(thread as usize)
                 .ok_or("a run's thread is not in the table")?;
             let mut address = *last;
-            batch.addresses.extend(run.iter().map(|&shape| {
+            for &shape in run {
                 let present = presence[usize::from(shape)];
-                let step = unzigzag(words.next_if(present)) << shifts[usize::from(shape)];
-                address = address.wrapping_add(step as u64);
-                address & 0u64.wrapping_sub(u64::from(present))
-            }));
+                let value = words.next_if(present);
+                if is_back[usize::from(shape)] {
+                    address = usize::try_from(value)
+                        .ok()
+                        .and_then(|back| batch.addresses.len().checked_sub(back))
+                        .and_then(|index| batch.addresses.get(index))
+                        .copied()
+                        .ok_or_else(|| Broken(format!("an address {value} events back")))?;
+                } else {
+                    let step = unzigzag(value) << shifts[usize::from(shape)];
+                    address = address.wrapping_add(step as u64);
+                }
+                batch
+                    .addresses
+                    .push(address & 0u64.wrapping_sub(u64::from(present)));
+            }
             *last = address;
         }
         self.check_used(words)
@@ -458,5 +478,6 @@ pub(crate) struct Scratch {
     threads: Vec<(Pid, Tid)>,
     runs: Vec<(u32, u32)>,
     last_addresses: Vec<u64>,
+    time_low: Vec<u8>,
     buffers: Buffers,
 }

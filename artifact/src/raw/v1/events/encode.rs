@@ -5,7 +5,7 @@ use crate::{
     event::{Event, EventKind},
     raw::v1::{
         chunk::{Codec, Packer},
-        words::{WordWriter, difference, zigzag},
+        words::{WordWriter, difference, word_bytes, zigzag},
     },
 };
 use std::collections::HashMap;
@@ -49,6 +49,8 @@ pub(crate) struct EventEncoder {
     min_start_ns: u64,
     max_time_ns: u64,
     shape_bytes: Vec<u8>,
+    time_low_bytes: Vec<u8>,
+    recent: Recent,
     words: [WordWriter; column::COUNT],
 }
 
@@ -67,6 +69,8 @@ impl Default for EventEncoder {
             min_start_ns: u64::MAX,
             max_time_ns: 0,
             shape_bytes: Vec::with_capacity(TARGET_EVENTS),
+            time_low_bytes: Vec::with_capacity(TARGET_EVENTS),
+            recent: Recent::default(),
             words: Default::default(),
         }
     }
@@ -105,16 +109,20 @@ impl EventEncoder {
             self.words[usize::from(column::DURATION)].push(duration);
         }
         if event.address != 0 {
-            mask |= field::ADDRESS;
             let last = &mut self.threads[thread as usize].address;
             let step = event.address.wrapping_sub(*last) as i64;
             *last = event.address;
-            let value = if step & ((1 << ADDRESS_SHIFT) - 1) == 0 {
-                zigzag(step >> ADDRESS_SHIFT)
+            let (mut value, mut how) = if step & ((1 << ADDRESS_SHIFT) - 1) == 0 {
+                (zigzag(step >> ADDRESS_SHIFT), 0)
             } else {
-                mask |= field::ODD;
-                zigzag(step)
+                (zigzag(step), field::ODD)
             };
+            if let Some(back) = self.recent.replace(event.address, self.count)
+                && word_bytes(back) < word_bytes(value)
+            {
+                (value, how) = (back, field::BACK);
+            }
+            mask |= field::ADDRESS | how;
             self.words[usize::from(column::ADDRESS)].push(value);
         }
         if event.size != 0 {
@@ -134,7 +142,9 @@ impl EventEncoder {
             mask |= field::STACK;
             self.words[usize::from(column::STACK)].push(u64::from(stack.0));
         }
-        self.words[usize::from(column::TIME)].push(difference(self.time_ns, event.time_ns));
+        let step = difference(self.time_ns, event.time_ns);
+        self.words[usize::from(column::TIME)].push(step >> 8);
+        self.time_low_bytes.push(step as u8);
         self.time_ns = event.time_ns;
         self.min_start_ns = self.min_start_ns.min(event.start_ns);
         self.max_time_ns = self.max_time_ns.max(event.time_ns);
@@ -222,18 +232,17 @@ impl EventEncoder {
         let mut scratch = std::mem::take(&mut packer.scratch);
         for (id, words) in self.words.iter().enumerate() {
             let id = id as u8;
-            let (values, control, data) = if id == column::SHAPE {
-                (self.count as u32, &[][..], &self.shape_bytes[..])
-            } else {
-                (words.count(), words.control(), words.data())
+            let (values, control, data) = match id {
+                column::SHAPE => (self.count as u32, &[][..], &self.shape_bytes[..]),
+                column::TIME_LOW => (self.count as u32, &[][..], &self.time_low_bytes[..]),
+                _ => (words.count(), words.control(), words.data()),
             };
-            // The low bytes of times are noise: not worth a try.
             let begin = out.len();
             out.extend_from_slice(&[0; ENTRY_BYTES]);
             let (control_codec, packed) = packer.pack(control, &mut scratch);
             out.extend_from_slice(packed);
             let control_stored = packed.len();
-            let (data_codec, packed) = if matches!(id, column::TIME) {
+            let (data_codec, packed) = if id == column::TIME_LOW {
                 (Codec::Stored, data)
             } else {
                 packer.pack(data, &mut scratch)
@@ -263,7 +272,46 @@ impl EventEncoder {
         self.min_start_ns = u64::MAX;
         self.max_time_ns = 0;
         self.shape_bytes.clear();
+        self.time_low_bytes.clear();
+        self.recent.clear();
         self.words.iter_mut().for_each(WordWriter::clear);
+    }
+}
+
+/// Where in the chunk addresses were last. A slot is overwritten by the next
+/// address that falls into it: a miss only costs bytes.
+struct Recent {
+    /// The address and the event's number plus one.
+    slots: Box<[(u64, u32)]>,
+}
+
+/// As many slots as a chunk has events.
+const RECENT_SLOTS: usize = TARGET_EVENTS;
+
+impl Default for Recent {
+    fn default() -> Self {
+        Self {
+            slots: vec![(0, 0); RECENT_SLOTS].into_boxed_slice(),
+        }
+    }
+}
+
+impl Recent {
+    /// Remembers that event `number` has `address`, and tells how many events
+    /// back it was last.
+    #[inline]
+    fn replace(&mut self, address: u64, number: usize) -> Option<u64> {
+        // Fibonacci hashing, as for shapes.
+        let hash = address.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
+        let slot = &mut self.slots[hash as usize % RECENT_SLOTS];
+        let (last_address, last_number) = *slot;
+        *slot = (address, number as u32 + 1);
+        (last_address == address && last_number != 0)
+            .then(|| number as u64 + 1 - u64::from(last_number))
+    }
+
+    fn clear(&mut self) {
+        self.slots.fill((0, 0));
     }
 }
 
