@@ -25,6 +25,7 @@ mod decode;
 mod join;
 mod ring;
 
+use crate::clock;
 use decode::{Decoder, Source};
 use join::Joiner;
 use memtrack_artifact::{ModuleEvent, ModuleRecord, Pid, Tid};
@@ -55,7 +56,7 @@ pub enum ModuleStreamError {
     #[error(
         "perf events on process {pid} are refused ({source}); kernel.perf_event_paranoid is \
          {paranoid}: run as root, or `setcap cap_perfmon,cap_sys_ptrace+ep` on memtrack, or \
-         `sysctl kernel.perf_event_paranoid=1`"
+         `sysctl kernel.perf_event_paranoid=2`"
     )]
     Refused {
         /// The process.
@@ -173,7 +174,7 @@ impl ModuleStream {
     /// Takes what the rings hold and gives `sink` the records that are old
     /// enough to be in order across CPUs. The others follow at a later call.
     pub fn poll(&mut self, sink: &mut dyn FnMut(ModuleRecord)) {
-        let settled_ns = monotonic_ns().saturating_sub(SETTLE_NS);
+        let settled_ns = clock::monotonic_ns().saturating_sub(SETTLE_NS);
         self.drain();
         for index in 0..self.cpus.len() {
             if let Some(record) = self.cpus[index].joiner.take_older_than(settled_ns) {
@@ -207,7 +208,7 @@ impl ModuleStream {
         }
         if silent > 0 {
             sink(ModuleRecord {
-                time_ns: monotonic_ns(),
+                time_ns: clock::monotonic_ns(),
                 pid: Pid(0),
                 tid: Tid(0),
                 event: ModuleEvent::Lost { count: silent },
@@ -314,11 +315,6 @@ fn parse_cpu_list(text: &str) -> Option<Vec<u32>> {
         cpus.extend(first..=last);
     }
     Some(cpus)
-}
-
-/// `CLOCK_MONOTONIC`, ns.
-pub(crate) fn monotonic_ns() -> u64 {
-    ring::monotonic_ns()
 }
 
 #[cfg(test)]

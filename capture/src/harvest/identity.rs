@@ -199,7 +199,7 @@ fn modified_ns(metadata: &Metadata) -> i128 {
 /// is being adjusted.
 fn wall_ns(monotonic_ns: u64) -> i128 {
     const GRACE: Duration = Duration::from_secs(1);
-    let ago = crate::mappings::monotonic_ns().saturating_sub(monotonic_ns);
+    let ago = crate::clock::monotonic_ns().saturating_sub(monotonic_ns);
     let now = SystemTime::now()
         .duration_since(UNIX_EPOCH)
         .unwrap_or_default();

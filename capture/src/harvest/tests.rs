@@ -33,7 +33,7 @@ fn mapping_of(path: &Path, build_id: Option<&[u8]>) -> ModuleRecord {
 
 fn record(path: &[u8], file: FileIdentity) -> ModuleRecord {
     ModuleRecord {
-        time_ns: crate::mappings::monotonic_ns(),
+        time_ns: crate::clock::monotonic_ns(),
         pid: Pid(std::process::id()),
         tid: Tid(std::process::id()),
         event: ModuleEvent::Map(Mapping {
