@@ -131,7 +131,10 @@ mod tests {
     fn rust_names_read_the_same_in_both_manglings_and_have_no_hash() {
         assert_eq!(shown("_ZN4prog4main17h05af221e174051e9E"), "prog::main");
         assert_eq!(shown("_RNvCsdVsJQ1oQpXP_4prog4main"), "prog::main");
-        assert_eq!(shown("_RINvCsdVsJQ1oQpXP_4prog7generichEB2_"), "prog::generic<u8>");
+        assert_eq!(
+            shown("_RINvCsdVsJQ1oQpXP_4prog7generichEB2_"),
+            "prog::generic<u8>"
+        );
         assert_eq!(
             shown(
                 "_ZN51_$LT$prog..Shelf$LT$T$GT$$u20$as$u20$prog..Fill$GT$4fill17h0123456789abcdefE"

@@ -99,3 +99,44 @@ fn run(artifact: &Artifact, progress: &dyn Progress) -> Result<Symbols, Error> {
     }
     Ok(symbols)
 }
+
+/// Single stages, for the benches.
+#[doc(hidden)]
+pub mod stages {
+    use super::{Arch, Artifact, Error, Shared, Tables, assemble, names, spaces, stacks};
+    use memtrack_artifact::{Module, ModuleId, Silent, Svma};
+
+    /// Addresses to name, per module.
+    pub struct Requests(Vec<Vec<Svma>>);
+
+    /// Walks every stack on the calling thread pool: the distinct addresses,
+    /// and the number of frames.
+    pub fn unwind(artifact: &Artifact) -> Result<(Requests, usize), Error> {
+        let spaces = spaces::Spaces::replay(artifact.module_records(), |mapping| {
+            artifact.module_of(mapping)
+        });
+        let arch = Arch::of(artifact.header().architecture);
+        let tables = Tables::new(artifact, arch);
+        let shared = Shared {
+            artifact,
+            spaces: &spaces,
+            tables: &tables,
+            arch,
+        };
+        let stacks = stacks::unwind_all(&shared, &artifact.stack_chunks(), &Silent)?;
+        let requests = assemble::requests(&stacks, artifact.modules().len());
+        Ok((Requests(requests), stacks.stack_frames.len()))
+    }
+
+    /// Names addresses: how many there were.
+    pub fn name(artifact: &Artifact, requests: &Requests) -> usize {
+        names::name_all(artifact, &requests.0, &Silent).len();
+        requests.0.iter().map(Vec::len).sum()
+    }
+
+    /// Builds the unwind table of a module: its rows.
+    pub fn compile(artifact: &Artifact, module: &Module) -> usize {
+        let arch = Arch::of(artifact.header().architecture);
+        Tables::new(artifact, arch).row_count(ModuleId(module.id.0))
+    }
+}

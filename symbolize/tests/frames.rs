@@ -33,11 +33,7 @@ fn frames_program() -> Recording {
 
 /// The stack of the site with this size: names of physical frames, and why it
 /// ends.
-fn site<'s>(
-    recording: &Recording,
-    symbols: &'s Symbols,
-    size: u64,
-) -> (Vec<&'s str>, Termination) {
+fn site<'s>(recording: &Recording, symbols: &'s Symbols, size: u64) -> (Vec<&'s str>, Termination) {
     const RDI: usize = 5;
     let position = recording
         .stacks
@@ -77,7 +73,15 @@ fn hard_frames_are_left_as_they_were_entered() {
         (7005, &["site", "by_expression", "main"]),
         (
             7006,
-            &["site", "handler", "<signal>", "fault_first", "fault_now", "on_rbx", "main"],
+            &[
+                "site",
+                "handler",
+                "<signal>",
+                "fault_first",
+                "fault_now",
+                "on_rbx",
+                "main",
+            ],
         ),
         (7009, &[&["site"], &deep[..], &["main"]].concat()),
         (7010, &["site", "leave", "last_call", "main"]),
@@ -128,7 +132,10 @@ fn a_short_copy_gives_the_inner_frames_and_says_how_much_is_missing() {
     let Termination::CopyTooShort { needed_bytes } = end else {
         panic!("{end:?}");
     };
-    assert!((596 << 10..604 << 10).contains(&needed_bytes), "{needed_bytes}");
+    assert!(
+        (596 << 10..604 << 10).contains(&needed_bytes),
+        "{needed_bytes}"
+    );
 }
 
 #[test]

@@ -129,6 +129,11 @@ impl Table {
         (address.0 < description.end).then_some(DescriptionOffset(description.offset))
     }
 
+    /// Number of rows.
+    pub(crate) fn row_count(&self) -> usize {
+        self.rows.len()
+    }
+
     pub(super) fn kind(&self) -> Kind {
         self.kind
     }

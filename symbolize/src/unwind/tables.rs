@@ -107,6 +107,11 @@ impl<'a> Tables<'a> {
         .collect()
     }
 
+    /// Rows of a module's `.eh_frame`.
+    pub(crate) fn row_count(&self, module: ModuleId) -> usize {
+        self.eh_frame(module).map_or(0, Table::row_count)
+    }
+
     fn module(&self, id: ModuleId) -> Option<&'a Module> {
         self.artifact.modules().get(id.index())
     }

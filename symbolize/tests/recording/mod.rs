@@ -6,6 +6,8 @@
 
 #![allow(dead_code, reason = "each test and bench uses its own part")]
 
+pub(crate) mod peer;
+
 use memtrack_artifact::{
     Architecture, Artifact, ArtifactWriter, Avma, ByteString, Ending, FileIdentity, FileOffset,
     Header, Losses, MappedFile, Mapping, Module, ModuleEvent, ModuleId, ModuleKey, ModuleRecord,
@@ -340,7 +342,7 @@ fn module_of(file: &MappedBytes) -> (Module, Vec<&[u8]>) {
         let name = name_of(section);
         let wanted = matches!(
             name.as_str(),
-            ".eh_frame" | ".symtab" | ".strtab" | ".dynsym" | ".dynstr"
+            ".eh_frame" | ".eh_frame_hdr" | ".symtab" | ".strtab" | ".dynsym" | ".dynstr"
         ) || name.starts_with(".debug_")
             || name.starts_with(".zdebug_");
         if !wanted {
