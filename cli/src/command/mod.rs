@@ -2,6 +2,8 @@
 
 #[cfg(all(feature = "capture", target_os = "linux"))]
 pub(crate) mod capture;
+#[cfg(all(feature = "capture", target_os = "linux"))]
+pub(crate) mod doctor;
 pub(crate) mod inspect;
 pub(crate) mod report;
 pub(crate) mod symbolize;
