@@ -1,12 +1,15 @@
 //! The HTML report in a real browser: chromium, google-chrome or firefox,
 //! whichever is installed. `CI=true` makes a missing browser a failure.
 
+#![allow(clippy::unwrap_used)]
+
 #[path = "browser/driver.rs"]
 mod driver;
 mod sample;
 
 use driver::Browser;
 use memtrack_analyze::findings::{Costs, Findings, FrameInfo, Measure, StackCost};
+use memtrack_report::units;
 use serde_json::Value;
 
 fn page(findings: &Findings) -> String {
@@ -26,7 +29,12 @@ fn number(value: &Value) -> u64 {
 }
 
 fn texts(value: &Value) -> Vec<&str> {
-    value.as_array().unwrap().iter().map(|text| text.as_str().unwrap()).collect()
+    value
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|text| text.as_str().unwrap())
+        .collect()
 }
 
 /// Names of all sites in the order of `key`, greatest first.
@@ -41,7 +49,9 @@ fn names_by(findings: &Findings, key: impl Fn(&Costs) -> u64) -> Vec<String> {
 
 #[test]
 fn a_report_can_be_used() {
-    let Some(browser) = Browser::find() else { return };
+    let Some(browser) = Browser::find() else {
+        return;
+    };
     let findings = sample::findings(3_000);
     let totals = findings.totals;
     let seen = browser.probe(&page(&findings));
@@ -52,22 +62,53 @@ fn a_report_can_be_used() {
     assert!(number(&seen["first"]["frames"]) > 100, "{}", seen["first"]);
     assert_eq!(number(&seen["first"]["rootValue"]), totals.peak_bytes);
     assert!(number(&seen["coloursOfRoot"]) >= 1);
-    assert!(number(&seen["coloursBelow"]) >= 3, "no frames on the canvas");
+    assert!(
+        number(&seen["coloursBelow"]) >= 3,
+        "no frames on the canvas"
+    );
     assert_eq!(number(&seen["chartPoints"]), findings.timeline.len() as u64);
     assert_eq!(seen["chartCanvas"], 1);
+
+    // The script formats as `units` does.
+    let rows: Vec<Vec<&str>> = seen["rows"].as_array().unwrap().iter().map(texts).collect();
+    assert_eq!(rows.len(), findings.sites.len());
+    for (row, site) in rows.iter().zip(&findings.sites) {
+        let costs = &site.costs;
+        let expected = [
+            findings.frames[site.frame as usize].display_name(),
+            units::bytes(costs.peak_bytes),
+            units::bytes(costs.allocated_bytes),
+            units::count(costs.allocations),
+            units::bytes(costs.leaked_bytes),
+            units::share(costs.peak_bytes, totals.peak_bytes),
+        ];
+        assert_eq!(*row, expected);
+    }
+    assert_eq!(seen["axes"], serde_json::json!([2, 3, "true", 2, "false"]));
 
     // Every measure, in both directions, and the table follows.
     for (name, measure, total) in [
         ("peak_bytes", Measure::PeakBytes, totals.peak_bytes),
-        ("allocated_bytes", Measure::AllocatedBytes, totals.allocated_bytes),
+        (
+            "allocated_bytes",
+            Measure::AllocatedBytes,
+            totals.allocated_bytes,
+        ),
         ("allocations", Measure::Allocations, totals.allocations),
         ("leaked_bytes", Measure::LeakedBytes, totals.leaked_bytes),
     ] {
         let shown = &seen["measures"][name];
         assert_eq!(number(&shown["upright"]), total, "{name}");
         assert_eq!(number(&shown["inverted"]), total, "{name}");
-        assert_eq!(shown["first"], names_by(&findings, |costs| costs.get(measure))[0], "{name}");
-        assert!(shown["details"].as_str().unwrap().contains("100.0 %"), "{shown}");
+        assert_eq!(
+            shown["first"],
+            names_by(&findings, |costs| costs.get(measure))[0],
+            "{name}"
+        );
+        assert!(
+            shown["details"].as_str().unwrap().contains("100.0 %"),
+            "{shown}"
+        );
     }
 
     // Zoom in and out.
@@ -93,7 +134,12 @@ fn a_report_can_be_used() {
         .sum();
     assert_eq!(seen["slashFocuses"], true);
     assert_eq!(number(&seen["search"]["icicle"]["matched"]), matched);
-    assert!(seen["search"]["sites"].as_str().unwrap().contains(" of 12 call sites match"));
+    assert!(
+        seen["search"]["sites"]
+            .as_str()
+            .unwrap()
+            .contains(" of 12 call sites match")
+    );
     assert_eq!(number(&seen["noMatch"]["icicle"]["matched"]), 0);
     assert_eq!(seen["badQuery"]["invalid"], "true");
     assert_eq!(seen["cleared"]["value"], "");
@@ -105,10 +151,16 @@ fn a_report_can_be_used() {
     assert_eq!(texts(&seen["byName"]), by_name);
     by_name.reverse();
     assert_eq!(texts(&seen["byNameDown"]), by_name);
-    assert_eq!(texts(&seen["byCount"]), names_by(&findings, |costs| costs.allocations));
+    assert_eq!(
+        texts(&seen["byCount"]),
+        names_by(&findings, |costs| costs.allocations)
+    );
     assert_eq!(number(&seen["openStacks"]), 5);
     let frames = texts(&seen["openFrames"]);
-    assert!(frames[0].starts_with("malloc/usr/src/malloc/malloc.c:3301"), "{frames:?}");
+    assert!(
+        frames[0].starts_with("malloc/usr/src/malloc/malloc.c:3301"),
+        "{frames:?}"
+    );
     assert!(number(&seen["shown"]["zoomedValue"]) < totals.peak_bytes);
 
     // The summary is that of the findings.
@@ -118,12 +170,20 @@ fn a_report_can_be_used() {
         .iter()
         .map(|card| [card[0].as_str().unwrap(), card[1].as_str().unwrap()])
         .collect();
-    let digits = |text: &str| text.replace(',', "").parse::<u64>().unwrap();
-    let figure = |name| figures.iter().find(|[card, _]| *card == name).unwrap()[1];
-    assert_eq!(digits(figure("Allocations")), totals.allocations);
-    assert_eq!(digits(figure("Frees")), totals.frees);
-    assert_eq!(digits(figure("Failed")), totals.failed);
-    assert_eq!(digits(figure("Stacks")), totals.distinct_stacks);
+    for (name, value) in [
+        ("Live at peak", units::bytes(totals.peak_bytes)),
+        ("Allocated", units::bytes(totals.allocated_bytes)),
+        ("Allocations", units::count(totals.allocations)),
+        ("Leaked", units::bytes(totals.leaked_bytes)),
+        ("Frees", units::count(totals.frees)),
+        ("Failed", units::count(totals.failed)),
+        ("Stacks", units::count(totals.distinct_stacks)),
+    ] {
+        assert!(
+            figures.contains(&[name, &value]),
+            "{name} {value} in {figures:?}"
+        );
+    }
 }
 
 /// Each calls `mtxssN` when it runs; the probe notes the calls.
@@ -170,7 +230,9 @@ fn hostile() -> Findings {
 
 #[test]
 fn hostile_names_are_text_and_nothing_else() {
-    let Some(browser) = Browser::find() else { return };
+    let Some(browser) = Browser::find() else {
+        return;
+    };
     let seen = browser.probe(&page(&hostile()));
     no_errors(&seen);
     assert_eq!(seen["ran"], serde_json::json!([]));
@@ -189,16 +251,25 @@ fn hostile_names_are_text_and_nothing_else() {
 
 #[test]
 fn a_report_of_nothing_opens() {
-    let Some(browser) = Browser::find() else { return };
+    let Some(browser) = Browser::find() else {
+        return;
+    };
     let seen = browser.probe(&page(&Findings::default()));
     no_errors(&seen);
-    assert!(seen["text"].as_str().unwrap().contains("Where to look first"));
+    assert!(
+        seen["text"]
+            .as_str()
+            .unwrap()
+            .contains("Where to look first")
+    );
 }
 
 /// The probe needs a wider policy; the page as users get it must run too.
 #[test]
 fn the_page_as_written_runs_from_a_file() {
-    let Some(browser) = Browser::find() else { return };
+    let Some(browser) = Browser::find() else {
+        return;
+    };
     if !browser.is_chromium() {
         eprintln!("skipped: only chromium prints a page's console");
         return;
@@ -206,7 +277,10 @@ fn the_page_as_written_runs_from_a_file() {
     for findings in [sample::findings(500), hostile(), Findings::default()] {
         let (document, log) = browser.dump(&page(&findings));
         assert_eq!(log, [""; 0]);
-        assert!(document.contains("data-ready=\"true\""), "the script did not finish");
+        assert!(
+            document.contains("data-ready=\"true\""),
+            "the script did not finish"
+        );
         let root = format!("data-root-value=\"{}\"", findings.totals.peak_bytes);
         assert!(document.contains(&root), "{root}");
     }

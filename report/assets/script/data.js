@@ -46,12 +46,12 @@ function readData(block) {
 
   return {
     totals: raw.totals,
-    durationNs: raw.duration_ns,
     timeline: raw.timeline,
     modules: raw.modules.map(text),
     frames: {
       count: frames.name.length,
       name: (frame) => text(frames.name[frame]),
+      shortName: (frame) => text(frames.short[frame]),
       file: (frame) => text(frames.file[frame]),
       line: (frame) => frames.line[frame],
       /** Position in `modules`, or -1. */
@@ -64,13 +64,11 @@ function readData(block) {
       leaf,
       site,
       allocatorFrames: raw.stacks.allocator,
-      end: (stack) => text(raw.stacks.end[stack]),
       costs: floatColumns(raw.stacks.costs),
     },
     sites: {
       count: raw.sites.frame.length,
       frame: Int32Array.from(raw.sites.frame),
-      stackCount: raw.sites.stacks,
       example: raw.sites.example,
       costs: floatColumns(raw.sites.costs),
     },

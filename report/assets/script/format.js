@@ -1,5 +1,5 @@
-// Numbers as people read them. The static part of the page is written with
-// the same rules by the `units` module; a test compares the two.
+// Numbers as people read them, by the rules of `units.rs`, which writes the
+// static part of the page and the text report; a test compares the two.
 
 const BYTE_UNITS = ["KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
 
@@ -31,13 +31,16 @@ function formatShare(part, whole) {
   return `${percent.toFixed(1)} %`;
 }
 
-/** A time since the start, from nanoseconds. */
-function formatTime(ns) {
-  const seconds = ns / 1e9;
-  if (seconds >= 100) return `${seconds.toFixed(0)} s`;
-  if (seconds >= 1) return `${seconds.toFixed(2)} s`;
-  if (seconds >= 1e-3) return `${threeDigits(seconds * 1e3)} ms`;
-  return `${threeDigits(seconds * 1e6)} µs`;
+/** A duration in nanoseconds, in the unit that fits. */
+function formatDuration(ns) {
+  const seconds = Math.floor(ns / 1e9);
+  if (ns === 0) return "0 s";
+  if (ns < 1e3) return `${Math.round(ns)} ns`;
+  if (ns < 1e6) return `${threeDigits(ns / 1e3)} us`;
+  if (ns < 1e9) return `${threeDigits(ns / 1e6)} ms`;
+  if (seconds < 100) return `${threeDigits(ns / 1e9)} s`;
+  if (seconds < 3600) return `${Math.floor(seconds / 60)} min ${seconds % 60} s`;
+  return `${formatCount(Math.floor(seconds / 3600))} h ${Math.floor(seconds / 60) % 60} min`;
 }
 
 function plural(count, noun) {

@@ -45,6 +45,16 @@ class Icicle {
     this.hovered = null;
     this.focused = null;
     this.layout();
+    this.skipTrunk();
+  }
+
+  /**
+   * Scrolls past the rows that nearly everything has in common (the entry,
+   * an interpreter's start) when not all rows can be seen.
+   */
+  skipTrunk() {
+    const fork = this.rows.findIndex((row) => Math.max(...row.map(({ width }) => width)) < 0.8 * this.host.clientWidth);
+    this.host.scrollTop = Math.max(0, fork - 3) * ROW_HEIGHT;
   }
 
   /** After the tree's measure changed. */
@@ -168,10 +178,12 @@ class Icicle {
     if (width > TEXT_WIDTH) {
       const room = Math.floor((width - 9) / this.letter);
       let text = this.data.frames.name(frame);
+      if (text.length > room) text = this.data.frames.shortName(frame);
       if (text.length > room) text = room > 2 ? `${text.slice(0, room - 1)}…` : "";
       pixels.fillStyle = matches ? colours.matchText : colours.text;
       pixels.globalAlpha = Math.max(pixels.globalAlpha, 0.7);
-      pixels.fillText(text, left + 4, top + ROW_HEIGHT / 2);
+      // The last argument narrows letters that are wider than those of Latin.
+      pixels.fillText(text, left + 4, top + ROW_HEIGHT / 2, width - 8);
     }
     pixels.globalAlpha = 1;
     const hasFocus = node === this.focused && document.activeElement === this.host;

@@ -68,7 +68,8 @@ function showPath(zoomed) {
   byId("crumbs").replaceChildren(
     ...shown.map((node) => {
       if (node === null) return element("li", { class: "muted" }, "…");
-      const button = element("button", { type: "button", class: "crumb" }, nameOf(node));
+      const frame = icicle.tree.frame(node);
+      const button = element("button", { type: "button", class: "crumb", title: data.frames.name(frame) }, data.frames.shortName(frame));
       if (node === zoomed) button.setAttribute("aria-current", "true");
       button.addEventListener("click", () => icicle.zoom(node));
       return element("li", {}, button);

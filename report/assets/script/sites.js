@@ -43,9 +43,7 @@ class SiteTable {
     const { data, search } = this;
     const chosen = [];
     for (let site = 0; site < data.sites.count; site += 1) {
-      if (!search.active || search.matchesFrame(data.sites.frame[site]) || this.stacks(site).some((stack) => search.stacks[stack])) {
-        chosen.push(site);
-      }
+      if (!search.active || this.matchingStacks(site).length > 0) chosen.push(site);
     }
     const sign = this.descending ? -1 : 1;
     if (this.sortBy === "name") chosen.sort((a, b) => sign * (this.name(a) < this.name(b) ? -1 : this.name(a) > this.name(b) ? 1 : 0) || a - b);
@@ -56,7 +54,13 @@ class SiteTable {
     return chosen;
   }
 
-  /** The stacks through a site, by its frame. */
+  /** The stacks through a site that pass the search. */
+  matchingStacks(site) {
+    const stacks = this.stacks(site);
+    return this.search.active ? stacks.filter((stack) => this.search.stacks[stack]) : stacks;
+  }
+
+  /** All stacks through a site, by its frame. */
   stacks(site) {
     if (this.stacksOf === null) {
       this.stacksOf = new Map();
@@ -122,11 +126,13 @@ class SiteTable {
   stacksRow(site, id) {
     const measure = this.sortBy === "name" ? "peak_bytes" : this.sortBy;
     const column = this.data.stacks.costs[measure];
-    const stacks = this.stacks(site).toSorted((a, b) => column[b] - column[a] || a - b);
+    const all = this.stacks(site).length;
+    const stacks = [...this.matchingStacks(site)].sort((a, b) => column[b] - column[a] || a - b);
+    const what = stacks.length === all ? plural(all, "distinct stack") : `${formatCount(stacks.length)} of ${plural(all, "distinct stack")} match`;
     const list = element("div", { class: "stack-list" });
     const add = (from, to) => list.append(...stacks.slice(from, to).map((stack) => this.stack(stack)));
     add(0, STACKS_AT_ONCE);
-    const cell = element("td", { colspan: SITE_COLUMNS.length + 1 }, element("p", { class: "muted" }, `${plural(stacks.length, "distinct stack")}, the costliest first; innermost frame on top.`), list);
+    const cell = element("td", { colspan: SITE_COLUMNS.length + 1 }, element("p", { class: "muted" }, `${what}, the costliest first; innermost frame on top.`), list);
     if (stacks.length > STACKS_AT_ONCE) {
       const more = element("button", { type: "button", class: "quiet" }, `Show more stacks (${formatCount(stacks.length - STACKS_AT_ONCE)} left)`);
       let next = STACKS_AT_ONCE;

@@ -7,6 +7,7 @@ class Timeline {
     this.peakSeconds = totals.peak_at_ns / 1e9;
     this.peakBytes = totals.peak_bytes;
     this.columns = [timeline.time_ns.map((ns) => ns / 1e9), timeline.live_bytes, timeline.live_blocks];
+    this.shownBytes = true;
     this.shownBlocks = false;
     if (timeline.time_ns.length < 2) return;
     host.replaceChildren();
@@ -32,16 +33,15 @@ class Timeline {
         axes: [
           { ...axis, values: (_, ticks) => ticks.map((seconds) => formatTick(seconds)) },
           { ...axis, scale: "bytes", size: 76, incrs: BYTE_STEPS, values: (_, ticks) => ticks.map((bytes) => formatBytes(bytes)) },
-          { ...axis, scale: "blocks", side: 1, size: 76, grid: { show: false }, values: (_, ticks) => ticks.map((count) => formatCount(Math.round(count))) },
+          { ...axis, scale: "blocks", show: this.shownBlocks, side: 1, size: 76, grid: { show: false }, values: (_, ticks) => ticks.map((count) => formatCount(Math.round(count))) },
         ],
         series: [
-          { label: "Time", value: (_, seconds) => (seconds === null ? "–" : formatTime(seconds * 1e9)) },
-          { label: "Live bytes", scale: "bytes", stroke: cssValue("--accent"), fill: cssValue("--accent-soft"), width: 1.5, points: { show: false }, value: (_, bytes) => (bytes === null ? "–" : formatBytes(bytes)) },
+          { label: "Time", value: (_, seconds) => (seconds === null ? "–" : formatDuration(seconds * 1e9)) },
+          { label: "Live bytes", scale: "bytes", show: this.shownBytes, stroke: cssValue("--accent"), fill: cssValue("--accent-soft"), width: 1.5, points: { show: false }, value: (_, bytes) => (bytes === null ? "–" : formatBytes(bytes)) },
           { label: "Live blocks", scale: "blocks", show: this.shownBlocks, stroke: cssValue("--second"), width: 1, points: { show: false }, value: (_, count) => (count === null ? "–" : formatCount(count)) },
         ],
         hooks: {
           draw: [(chart) => this.markPeak(chart)],
-          setSeries: [(_, index, options) => { if (index === 2 && "show" in options) this.shownBlocks = options.show; }],
         },
       },
       this.columns,
@@ -59,7 +59,12 @@ class Timeline {
       label.tabIndex = 0;
       label.setAttribute("role", "switch");
       label.setAttribute("aria-checked", String(this.chart.series[index].show));
-      label.addEventListener("click", () => label.setAttribute("aria-checked", String(this.chart.series[index].show)));
+      // The axis of the blocks comes and goes with them: a new chart.
+      label.addEventListener("click", () => {
+        if (index === 2) this.shownBlocks = !this.shownBlocks;
+        this.shownBytes = index === 1 ? !this.shownBytes : this.shownBytes;
+        queueMicrotask(() => this.build());
+      });
       label.addEventListener("keydown", (event) => {
         if (event.key !== "Enter" && event.key !== " ") return;
         event.preventDefault();
@@ -105,5 +110,5 @@ function formatTick(seconds) {
   if (seconds === 0) return "0";
   if (Math.abs(seconds) >= 1) return `${Number(seconds.toFixed(2))} s`;
   if (Math.abs(seconds) >= 1e-3) return `${Number((seconds * 1e3).toFixed(2))} ms`;
-  return `${Number((seconds * 1e6).toFixed(2))} µs`;
+  return `${Number((seconds * 1e6).toFixed(2))} us`;
 }

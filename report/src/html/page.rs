@@ -1,6 +1,7 @@
 //! The page's frame: head, order of the sections, tools.
 
-use super::{UPLOT_LICENCE, number, payload, sections, sites};
+use super::{UPLOT_LICENCE, payload, sections, sites};
+use crate::{escape::printable, units};
 use maud::{Markup, html};
 use memtrack_analyze::findings::{Costs, Findings, Totals};
 
@@ -30,7 +31,7 @@ fn title(findings: &Findings) -> String {
         .first()
         .map_or("a process", String::as_str);
     let name = program.rsplit('/').find(|part| !part.is_empty());
-    format!("{} · memtrack", name.unwrap_or(program))
+    format!("{} · memtrack", printable(name.unwrap_or(program)))
 }
 
 pub(super) fn body(findings: &Findings) -> Markup {
@@ -94,8 +95,8 @@ fn disagreements(findings: &Findings) -> Vec<String> {
     .map(|(what, stacks, total)| {
         format!(
             "the stacks hold {} {what}, the total says {}: this is a fault of memtrack",
-            number::count(stacks),
-            number::count(total)
+            units::count(stacks),
+            units::count(total)
         )
     })
     .collect()
@@ -111,11 +112,11 @@ fn timeline_in_words(findings: &Findings) -> String {
     } = findings.totals;
     format!(
         "Live memory rose to {} in {} blocks at {} of {}; {} were live at the end.",
-        number::bytes(peak_bytes),
-        number::count(peak_blocks),
-        number::time(peak_at_ns),
-        number::time(findings.run.duration_ns),
-        number::bytes(leaked_bytes),
+        units::bytes(peak_bytes),
+        units::count(peak_blocks),
+        units::duration(peak_at_ns),
+        units::duration(findings.run.duration_ns),
+        units::bytes(leaked_bytes),
     )
 }
 

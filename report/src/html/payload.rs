@@ -16,6 +16,8 @@
 //! A hundred thousand stacks of thirty frames take a few megabytes this way,
 //! and the script sums a measure over the tree in one backward pass.
 
+use super::name;
+use crate::escape::printable;
 use memtrack_analyze::findings::{Costs, Findings, FrameInfo, StackCost, TimelinePoint, Totals};
 use serde::Serialize;
 use std::{borrow::Cow, collections::HashMap};
@@ -36,12 +38,13 @@ pub(super) struct Payload<'a> {
     sites: Sites,
     timeline: Timeline,
     totals: &'a Totals,
-    duration_ns: u64,
 }
 
 #[derive(Debug, Default, Serialize)]
 struct Frames {
     name: Vec<u32>,
+    /// The name in few letters.
+    short: Vec<u32>,
     file: Vec<u32>,
     line: Vec<u32>,
     /// Position in `modules` plus one.
@@ -61,15 +64,12 @@ struct Stacks {
     node: Vec<u32>,
     /// How many nodes from there outwards are allocation functions.
     allocator: Vec<u32>,
-    /// Why the stack ends early, a string reference.
-    end: Vec<u32>,
     costs: CostColumns,
 }
 
 #[derive(Debug, Default, Serialize)]
 struct Sites {
     frame: Vec<u32>,
-    stacks: Vec<u32>,
     example: Vec<u32>,
     costs: CostColumns,
 }
@@ -156,24 +156,32 @@ struct Builder<'a> {
 
 impl<'a> Builder<'a> {
     fn frame(&mut self, frame: &'a FrameInfo) {
-        let name = match &frame.function {
-            Some(function) => self.strings.add(function.as_str()),
-            None => self.strings.add(frame.display_name()),
+        let (name, short) = match &frame.function {
+            Some(function) => {
+                let function = printable(function);
+                let short = name::shorten(&function).into_owned();
+                (self.strings.add(function), self.strings.add(short))
+            }
+            None => {
+                let name = printable(&frame.display_name()).into_owned();
+                let name = self.strings.add(name);
+                (name, name)
+            }
         };
         let file = frame
             .file
             .as_deref()
-            .map_or(0, |file| self.strings.add(file));
+            .map_or(0, |file| self.strings.add(printable(file)));
         let module = frame.module.as_deref().map_or(0, |module| {
-            let string = self.strings.add(module);
+            let string = self.strings.add(printable(module));
             *self.module_positions.entry(string).or_insert_with(|| {
                 self.module_strings.push(string);
                 id(self.module_strings.len())
             })
         });
-        let flags =
-            if frame.inline { INLINE } else { 0 } | if frame.signal { SIGNAL } else { 0 };
+        let flags = if frame.inline { INLINE } else { 0 } | if frame.signal { SIGNAL } else { 0 };
         self.frames.name.push(name);
+        self.frames.short.push(short);
         self.frames.file.push(file);
         self.frames.line.push(frame.line);
         self.frames.module.push(module);
@@ -189,6 +197,7 @@ impl<'a> Builder<'a> {
         let position = id(self.frames.name.len());
         let string = self.strings.add(name.clone());
         self.frames.name.push(string);
+        self.frames.short.push(string);
         self.frames.file.push(0);
         self.frames.line.push(0);
         self.frames.module.push(0);
@@ -202,7 +211,7 @@ impl<'a> Builder<'a> {
     fn path(&mut self, stack: &StackCost, frame_count: usize) -> Vec<u32> {
         let mut path = Vec::with_capacity(stack.frames.len() + 1);
         if let Some(reason) = &stack.truncated {
-            path.push(self.synthetic(format!("[stack cut: {reason}]")));
+            path.push(self.synthetic(format!("[stack cut: {}]", printable(reason))));
         } else if stack.frames.is_empty() {
             path.push(self.synthetic(NO_STACK));
         }
@@ -245,17 +254,12 @@ impl<'a> Payload<'a> {
             // At least one frame stays visible below the root.
             let hidden = stack.allocator_frames.min(id(path.len().saturating_sub(1)));
             stacks.allocator.push(hidden);
-            stacks.end.push(match &stack.truncated {
-                Some(reason) => builder.strings.add(reason.as_str()),
-                None => 0,
-            });
             stacks.costs.push(&stack.costs);
         }
         let rest = unaccounted(findings);
         if rest != Costs::default() {
             paths.push(vec![builder.synthetic(NO_STACK)]);
             stacks.allocator.push(0);
-            stacks.end.push(0);
             stacks.costs.push(&rest);
         }
         let (nodes, leaves) = prefix_tree(root, &paths);
@@ -269,7 +273,6 @@ impl<'a> Payload<'a> {
             } else {
                 builder.synthetic(NO_STACK)
             });
-            sites.stacks.push(site.stacks);
             sites.example.push(site.example);
             sites.costs.push(&site.costs);
         }
@@ -282,7 +285,6 @@ impl<'a> Payload<'a> {
             sites,
             timeline: Timeline::new(&findings.timeline),
             totals: &findings.totals,
-            duration_ns: findings.run.duration_ns,
         }
     }
 }

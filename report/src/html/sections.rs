@@ -1,9 +1,8 @@
 //! The sections that are complete without the script.
 
-use super::number;
+use crate::{escape::printable, units};
 use maud::{Markup, html};
 use memtrack_analyze::findings::{ModuleInfo, ProcessInfo, Run, Totals, Verdict};
-use std::time::{Duration, UNIX_EPOCH};
 
 /// Whether the numbers are the whole truth; stands before any of them.
 pub(super) fn verdict(verdict: &Verdict, disagreements: &[String]) -> Markup {
@@ -12,10 +11,10 @@ pub(super) fn verdict(verdict: &Verdict, disagreements: &[String]) -> Markup {
         section.verdict.complete[complete].incomplete[!complete] #verdict aria-label="Completeness" {
             span.sign aria-hidden="true" { @if complete { "✓" } @else { "!" } }
             div {
-                p.headline { (verdict.headline) }
+                p.headline { (printable(&verdict.headline)) }
                 @if !verdict.problems.is_empty() || !disagreements.is_empty() {
                     ul.problems {
-                        @for problem in verdict.problems.iter().chain(disagreements) { li { (problem) } }
+                        @for problem in verdict.problems.iter().chain(disagreements) { li { (printable(problem)) } }
                     }
                 }
                 @if !verdict.notes.is_empty() {
@@ -24,7 +23,7 @@ pub(super) fn verdict(verdict: &Verdict, disagreements: &[String]) -> Markup {
                             @if verdict.notes.len() == 1 { "1 note" }
                             @else { (verdict.notes.len()) " notes" }
                         }
-                        ul { @for note in &verdict.notes { li { (note) } } }
+                        ul { @for note in &verdict.notes { li { (printable(note)) } } }
                     }
                 }
             }
@@ -41,26 +40,27 @@ pub(super) fn command_line(run: &Run) -> String {
     let words = run.command.iter().map(String::as_str);
     // The one thing that no quoting can express is a NUL, which no argument
     // of a program holds.
-    shlex::try_join(words).unwrap_or_else(|_| run.command.join(" "))
+    let line = shlex::try_join(words).unwrap_or_else(|_| run.command.join(" "));
+    printable(&line).into_owned()
 }
 
 /// When, where and how it was recorded.
 pub(super) fn run_facts(run: &Run) -> Markup {
     html! {
         dl.facts {
-            div { dt { "Recorded" } dd { (date(run.start_wall_ns)) } }
-            div { dt { "Duration" } dd { (number::time(run.duration_ns)) } }
+            div { dt { "Recorded" } dd { (units::wall_time(run.start_wall_ns)) } }
+            div { dt { "Duration" } dd { (units::duration(run.duration_ns)) } }
             div {
                 dt { "Ended" }
-                dd { (run.ended.as_deref().unwrap_or("not seen: the recording ended first")) }
+                dd { (printable(run.ended.as_deref().unwrap_or("not seen: the recording ended first"))) }
             }
-            div { dt { "Machine" } dd { (run.architecture) ", Linux " (kernel_release(&run.kernel)) } }
+            div { dt { "Machine" } dd { (run.architecture) ", Linux " (printable(kernel_release(&run.kernel))) } }
             div {
                 dt { "Backend" }
                 dd {
                     (run.backend)
                     @if !run.options.is_empty() {
-                        details { summary { "options" } ul { @for option in &run.options { li { code { (option) } } } } }
+                        details { summary { "options" } ul { @for option in &run.options { li { code { (printable(option)) } } } } }
                     }
                 }
             }
@@ -73,52 +73,73 @@ fn kernel_release(kernel: &str) -> &str {
     kernel.split_whitespace().next().unwrap_or("unknown")
 }
 
-/// `2026-03-01 12:00:05 UTC`, from nanoseconds since 1970.
-fn date(wall_ns: u64) -> String {
-    let time = UNIX_EPOCH + Duration::from_nanos(wall_ns);
-    let text = humantime::format_rfc3339_seconds(time).to_string();
-    text.replace('T', " ").replace('Z', " UTC")
-}
-
 /// The sums over everything.
 pub(super) fn summary(totals: &Totals, run: &Run) -> Markup {
     let rate = |count: u64| {
         (run.duration_ns > 0)
-            .then(|| number::count((count as f64 * 1e9 / run.duration_ns as f64).round() as u64))
+            .then(|| units::count((count as f64 * 1e9 / run.duration_ns as f64).round() as u64))
     };
     html! {
         section #summary aria-label="Summary" {
             dl.cards {
-                (card("Live at peak", &number::bytes(totals.peak_bytes), Some(totals.peak_bytes), html! {
-                    (number::count(totals.peak_blocks)) " blocks, at " (number::time(totals.peak_at_ns))
+                (card("Live at peak", &units::bytes(totals.peak_bytes), Some(totals.peak_bytes), html! {
+                    (units::count(totals.peak_blocks)) " blocks, at " (units::duration(totals.peak_at_ns))
                 }))
-                (card("Allocated", &number::bytes(totals.allocated_bytes), Some(totals.allocated_bytes), html! {
+                (card("Allocated", &units::bytes(totals.allocated_bytes), Some(totals.allocated_bytes), html! {
                     @if totals.peak_bytes > 0 {
                         (format!("{:.1}", totals.allocated_bytes as f64 / totals.peak_bytes as f64)) " times the peak"
                     }
                 }))
-                (card("Allocations", &number::count(totals.allocations), None, html! {
+                (card("Allocations", &units::count(totals.allocations), None, html! {
                     @if let Some(rate) = rate(totals.allocations) { (rate) " a second" }
                 }))
-                (card("Leaked", &number::bytes(totals.leaked_bytes), Some(totals.leaked_bytes), html! {
-                    (number::count(totals.leaked_blocks)) " blocks live at the end"
+                (card("Leaked", &units::bytes(totals.leaked_bytes), Some(totals.leaked_bytes), html! {
+                    (units::count(totals.leaked_blocks)) " blocks live at the end"
                 }))
-                (card("Frees", &number::count(totals.frees), None, html! {
-                    (number::count(totals.null_frees)) " of NULL, "
-                    (number::count(totals.unknown_frees)) " of unseen blocks"
+                (card("Frees", &units::count(totals.frees), None, html! {
+                    (other_frees(totals))
                 }))
-                (card("Failed", &number::count(totals.failed), None, html! { "calls that got no memory" }))
-                (card("Stacks", &number::count(totals.distinct_stacks), None, html! { "distinct" }))
+                @if totals.exec_blocks > 0 {
+                    (card("Ended by exec", &units::bytes(totals.exec_bytes), Some(totals.exec_bytes), html! {
+                        (units::count(totals.exec_blocks)) " blocks; no leak"
+                    }))
+                }
+                @if totals.ended_unseen > 0 {
+                    (card("End not seen", &units::count(totals.ended_unseen), None, html! {
+                        "blocks whose address was given out again"
+                    }))
+                }
+                (card("Failed", &units::count(totals.failed), None, html! { "calls that got no memory" }))
+                (card("Stacks", &units::count(totals.distinct_stacks), None, html! { "distinct" }))
             }
         }
     }
+}
+
+/// Calls of `free` that ended no block.
+fn other_frees(totals: &Totals) -> String {
+    let others = [
+        (totals.null_frees, "of NULL"),
+        (totals.unknown_frees, "of blocks from before"),
+        (totals.inherited_frees, "of a parent's blocks"),
+    ];
+    let mut words = Vec::new();
+    for (count, what) in others {
+        if count > 0 {
+            words.push(format!("{} {what}", units::count(count)));
+        }
+    }
+    if words.is_empty() {
+        return "each ended a block".to_owned();
+    }
+    format!("besides {}", words.join(", "))
 }
 
 fn card(name: &str, value: &str, exact: Option<u64>, remark: Markup) -> Markup {
     html! {
         div.card {
             dt { (name) }
-            dd.figure title=[exact.map(|bytes| format!("{} bytes", number::count(bytes)))] { (value) }
+            dd.figure title=[exact.map(|bytes| format!("{} bytes", units::count(bytes)))] { (value) }
             dd.remark { (remark) }
         }
     }
@@ -147,13 +168,13 @@ pub(super) fn processes(processes: &[ProcessInfo]) -> Markup {
                     tbody { @for process in processes {
                         tr {
                             th.number scope="row" { (process.pid) }
-                            td { span.name { (process.names.join(" → ")) } }
+                            td { span.name { (printable(&process.names.join(" → "))) } }
                             td.number { @if let Some(parent) = process.parent { (parent) } @else { "–" } }
-                            td.number { (number::bytes(process.peak_bytes)) }
-                            td.number { (number::bytes(process.allocated_bytes)) }
-                            td.number { (number::count(process.allocations)) }
-                            td.number { (number::bytes(process.leaked_bytes)) }
-                            @if some_exec { td.number { (number::count(process.ended_by_exec_blocks)) " blocks" } }
+                            td.number { (units::bytes(process.peak_bytes)) }
+                            td.number { (units::bytes(process.allocated_bytes)) }
+                            td.number { (units::count(process.allocations)) }
+                            td.number { (units::bytes(process.leaked_bytes)) }
+                            @if some_exec { td.number { (units::count(process.ended_by_exec_blocks)) " blocks" } }
                         }
                     } }
                 } }
@@ -180,16 +201,16 @@ pub(super) fn modules(modules: &[ModuleInfo]) -> Markup {
                     tbody { @for module in modules {
                         tr {
                             th scope="row" {
-                                span.name { (module.path) }
+                                span.name { (printable(&module.path)) }
                                 span.place {
                                     @if module.key.is_empty() { "its file could not be taken" }
                                     @else { code.key { (module.key) } }
                                 }
                             }
-                            td.number { (number::count(module.asked)) }
-                            td.number { (number::share(module.named, module.asked)) }
-                            td.number { (number::share(module.with_lines, module.asked)) }
-                            td.notes { @for note in &module.notes { p { (note) } } }
+                            td.number { (units::count(module.asked)) }
+                            td.number { (units::share(module.named, module.asked)) }
+                            td.number { (units::share(module.with_lines, module.asked)) }
+                            td.notes { @for note in &module.notes { p { (printable(note)) } } }
                         }
                     } }
                 } }
@@ -216,9 +237,9 @@ pub(super) fn terminations(terminations: &[(String, u64)]) -> Markup {
                     } }
                     tbody { @for (reason, count) in terminations {
                         tr {
-                            th scope="row" { (reason) }
-                            td.number { (number::count(*count)) }
-                            td.number { (number::share(*count, total)) }
+                            th scope="row" { (printable(reason)) }
+                            td.number { (units::count(*count)) }
+                            td.number { (units::share(*count, total)) }
                         }
                     } }
                 } }
@@ -230,12 +251,6 @@ pub(super) fn terminations(terminations: &[(String, u64)]) -> Markup {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn dates_read_as_utc() {
-        assert_eq!(date(1_772_366_405_999_999_999), "2026-03-01 12:00:05 UTC");
-        assert_eq!(date(u64::MAX), "2554-07-21 23:34:33 UTC");
-    }
 
     #[test]
     fn command_line_can_be_typed() {

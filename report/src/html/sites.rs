@@ -1,7 +1,11 @@
 //! Call sites: the short answer at the top, and the table that the script
 //! later takes over.
 
-use super::number;
+use super::name;
+use crate::{
+    escape::printable,
+    units::{self, counted},
+};
 use maud::{Markup, html};
 use memtrack_analyze::findings::{Costs, Findings, FrameInfo, Site, StackCost};
 
@@ -28,7 +32,7 @@ pub(super) fn first_look(findings: &Findings) -> Markup {
             title: "Holds the peak",
             value: |costs| costs.peak_bytes,
             total: totals.peak_bytes,
-            format: number::bytes,
+            format: units::bytes,
             remark: |costs| blocks(costs.peak_bytes, costs.peak_blocks),
             nothing: "Nothing was live.",
         },
@@ -40,8 +44,8 @@ pub(super) fn first_look(findings: &Findings) -> Markup {
             remark: |costs| {
                 format!(
                     "{} in all, {} each",
-                    number::bytes(costs.allocated_bytes),
-                    number::bytes(costs.allocated_bytes / costs.allocations.max(1))
+                    units::bytes(costs.allocated_bytes),
+                    units::bytes(costs.allocated_bytes / costs.allocations.max(1))
                 )
             },
             nothing: "Nothing was allocated.",
@@ -50,7 +54,7 @@ pub(super) fn first_look(findings: &Findings) -> Markup {
             title: "Is never freed",
             value: |costs| costs.leaked_bytes,
             total: totals.leaked_bytes,
-            format: number::bytes,
+            format: units::bytes,
             remark: |costs| blocks(costs.leaked_bytes, costs.leaked_blocks),
             nothing: "Everything was freed.",
         },
@@ -66,10 +70,7 @@ pub(super) fn first_look(findings: &Findings) -> Markup {
 }
 
 fn calls(count: u64) -> String {
-    match count {
-        1 => "1 call".to_owned(),
-        _ => format!("{} calls", number::count(count)),
-    }
+    counted(count, "call", "calls")
 }
 
 fn blocks(bytes: u64, blocks: u64) -> String {
@@ -77,8 +78,8 @@ fn blocks(bytes: u64, blocks: u64) -> String {
         0 | 1 => "1 block".to_owned(),
         _ => format!(
             "{} blocks, {} each",
-            number::count(blocks),
-            number::bytes(bytes / blocks)
+            units::count(blocks),
+            units::bytes(bytes / blocks)
         ),
     }
 }
@@ -91,10 +92,7 @@ fn answers(findings: &Findings, question: &Question) -> Markup {
         .filter(|(_, site)| (question.value)(&site.costs) > 0)
         .collect();
     order.sort_by_key(|(position, site)| {
-        (
-            std::cmp::Reverse((question.value)(&site.costs)),
-            *position,
-        )
+        (std::cmp::Reverse((question.value)(&site.costs)), *position)
     });
     html! {
         article.answers {
@@ -112,10 +110,11 @@ fn answers(findings: &Findings, question: &Question) -> Markup {
 fn answer(findings: &Findings, question: &Question, position: usize, site: &Site) -> Markup {
     let value = (question.value)(&site.costs);
     let callers = callers(findings, site);
+    let full_name = site_name(findings, site);
     html! {
         li {
             p.answer-share {
-                strong { (number::share(value, question.total)) }
+                strong { (units::share(value, question.total)) }
                 svg.share-line viewBox="0 0 100 1" preserveAspectRatio="none" aria-hidden="true" {
                     rect.track width="100" height="1" {}
                     rect.fill width=(percent(value, question.total)) height="1" {}
@@ -123,7 +122,9 @@ fn answer(findings: &Findings, question: &Question, position: usize, site: &Site
                 span { ((question.format)(value)) }
             }
             p.answer-name {
-                a.name href={ "#site-" (position) } data-site=(position) { (site_name(findings, site)) }
+                a.name href={ "#site-" (position) } data-site=(position) title=(full_name) {
+                    (name::shorten(&full_name))
+                }
             }
             @if let Some(place) = frame(findings, site.frame).and_then(short_place) {
                 p.place { span.source { (place) } }
@@ -157,7 +158,7 @@ fn callers(findings: &Findings, site: &Site) -> Vec<String> {
         .skip(stack.allocator_frames as usize + 1)
         .filter_map(|position| frame(findings, *position))
         .take(2)
-        .map(FrameInfo::display_name)
+        .map(|frame| name::shorten(&printable(&frame.display_name())).into_owned())
         .collect()
 }
 
@@ -168,15 +169,15 @@ fn frame(findings: &Findings, position: u32) -> Option<&FrameInfo> {
 fn site_name(findings: &Findings, site: &Site) -> String {
     frame(findings, site.frame).map_or_else(
         || "[stack not recorded]".to_owned(),
-        FrameInfo::display_name,
+        |frame| printable(&frame.display_name()).into_owned(),
     )
 }
 
 /// `file:line` with the whole path.
 fn place(frame: &FrameInfo) -> Option<String> {
-    let file = frame.file.as_ref()?;
+    let file = printable(frame.file.as_ref()?);
     Some(match frame.line {
-        0 => file.clone(),
+        0 => file.into_owned(),
         line => format!("{file}:{line}"),
     })
 }
@@ -200,7 +201,7 @@ pub(super) fn table(findings: &Findings) -> Markup {
                 h2 #sites-title { "Call sites" }
                 p #sites-count .muted aria-live="polite" {
                     @if rows > STATIC_ROWS {
-                        "the first " (STATIC_ROWS) " of " (number::count(rows as u64)) " by bytes live at peak"
+                        "the first " (STATIC_ROWS) " of " (units::count(rows as u64)) " by bytes live at peak"
                     }
                 }
             }
@@ -236,15 +237,15 @@ fn row(findings: &Findings, position: usize, site: &Site) -> Markup {
                 @if let Some(frame) = frame(findings, site.frame) { (place_line(frame)) }
                 @if let Some(stack) = findings.stacks.get(site.example as usize) {
                     details {
-                        summary { "Costliest of " (number::count(site.stacks.into())) " stacks" }
+                        summary { "Costliest of " (units::count(site.stacks.into())) " stacks" }
                         (frames(findings, stack))
                     }
                 }
             }
-            td.number { (number::bytes(costs.peak_bytes)) }
-            td.number { (number::bytes(costs.allocated_bytes)) }
-            td.number { (number::count(costs.allocations)) }
-            td.number { (number::bytes(costs.leaked_bytes)) }
+            td.number { (units::bytes(costs.peak_bytes)) }
+            td.number { (units::bytes(costs.allocated_bytes)) }
+            td.number { (units::count(costs.allocations)) }
+            td.number { (units::bytes(costs.leaked_bytes)) }
         }
     }
 }
@@ -253,7 +254,7 @@ fn place_line(frame: &FrameInfo) -> Markup {
     html! {
         span.place {
             @if let Some(place) = place(frame) { span.source { (place) } }
-            @if let Some(module) = &frame.module { span.module { (module) } }
+            @if let Some(module) = &frame.module { span.module { (printable(module)) } }
         }
     }
 }
@@ -265,7 +266,7 @@ fn frames(findings: &Findings, stack: &StackCost) -> Markup {
             @for (depth, position) in stack.frames.iter().enumerate() {
                 @if let Some(frame) = frame(findings, *position) {
                     li.frame.allocator[depth < allocator_frames] {
-                        span.name { (frame.display_name()) }
+                        span.name { (printable(&frame.display_name())) }
                         @if frame.inline { span.tag { "inline" } }
                         @if frame.signal { span.tag { "signal" } }
                         (place_line(frame))
@@ -273,7 +274,7 @@ fn frames(findings: &Findings, stack: &StackCost) -> Markup {
                 }
             }
             @if let Some(reason) = &stack.truncated {
-                li.frame.cut { "the stack was cut here: " (reason) }
+                li.frame.cut { "the stack was cut here: " (printable(reason)) }
             }
         }
     }

@@ -57,6 +57,23 @@
     seen.chartPoints = Number(get("timeline-chart").dataset.points ?? 0);
     seen.chartCanvas = document.querySelectorAll("#timeline-chart canvas").length;
 
+    // Numbers of the table, as the script writes them.
+    seen.rows = [...document.querySelectorAll("#sites-table tr.site")].map((row) => [
+      row.querySelector(".disclose").textContent,
+      ...[...row.querySelectorAll(".value")].map((value) => value.textContent),
+      row.querySelector(".share").textContent,
+    ]);
+
+    // The blocks come with an axis of their own, and go.
+    const axes = () => document.querySelectorAll("#timeline-chart .u-axis:not(.u-off)").length;
+    const blocks = () => document.querySelectorAll("#timeline-chart .u-legend th")[2];
+    seen.axes = [axes()];
+    for (let turn = 0; turn < 2; turn += 1) {
+      blocks().dispatchEvent(new KeyboardEvent("keydown", { key: "Enter", bubbles: true }));
+      await settle();
+      seen.axes.push(axes(), blocks().getAttribute("aria-checked"));
+    }
+
     // Every measure: the root of both trees.
     seen.measures = {};
     for (const radio of document.querySelectorAll("input[name=measure]")) {

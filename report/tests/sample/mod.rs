@@ -19,8 +19,20 @@ const STDCXX: &str = "libstdc++.so.6.0.30";
 /// From the entry to the interpreter's loop.
 const TRUNK: [Function; 7] = [
     ("_start", "", 0, PYTHON, false),
-    ("__libc_start_main_impl", "csu/libc-start.c", 360, LIBC, false),
-    ("__libc_start_call_main", "sysdeps/nptl/libc_start_call_main.h", 58, LIBC, false),
+    (
+        "__libc_start_main_impl",
+        "csu/libc-start.c",
+        360,
+        LIBC,
+        false,
+    ),
+    (
+        "__libc_start_call_main",
+        "sysdeps/nptl/libc_start_call_main.h",
+        58,
+        LIBC,
+        false,
+    ),
     ("Py_BytesMain", "Modules/main.c", 734, PYTHON, false),
     ("Py_RunMain", "Modules/main.c", 680, PYTHON, false),
     ("pymain_run_python", "Modules/main.c", 592, PYTHON, true),
@@ -29,36 +41,108 @@ const TRUNK: [Function; 7] = [
 
 /// What the loop calls, any of them again and again.
 const MIDDLE: [Function; 14] = [
-    ("_PyEval_EvalFrameDefault", "Python/ceval.c", 5381, PYTHON, false),
+    (
+        "_PyEval_EvalFrameDefault",
+        "Python/ceval.c",
+        5381,
+        PYTHON,
+        false,
+    ),
     ("PyObject_Vectorcall", "Objects/call.c", 299, PYTHON, false),
-    ("_PyFunction_Vectorcall", "Objects/call.c", 393, PYTHON, false),
-    ("method_vectorcall_FASTCALL_KEYWORDS", "Objects/descrobject.c", 364, PYTHON, false),
+    (
+        "_PyFunction_Vectorcall",
+        "Objects/call.c",
+        393,
+        PYTHON,
+        false,
+    ),
+    (
+        "method_vectorcall_FASTCALL_KEYWORDS",
+        "Objects/descrobject.c",
+        364,
+        PYTHON,
+        false,
+    ),
     ("scanner_call", "Modules/_json.c", 1118, JSON, false),
     ("scan_once_unicode", "Modules/_json.c", 1071, JSON, false),
     ("_parse_object_unicode", "Modules/_json.c", 711, JSON, false),
     ("_parse_array_unicode", "Modules/_json.c", 829, JSON, false),
-    ("encoder_listencode_obj", "Modules/_json.c", 1453, JSON, false),
-    ("encoder_listencode_dict", "Modules/_json.c", 1601, JSON, false),
-    ("pysqlite_cursor_execute", "Modules/_sqlite/cursor.c", 837, PYTHON, false),
+    (
+        "encoder_listencode_obj",
+        "Modules/_json.c",
+        1453,
+        JSON,
+        false,
+    ),
+    (
+        "encoder_listencode_dict",
+        "Modules/_json.c",
+        1601,
+        JSON,
+        false,
+    ),
+    (
+        "pysqlite_cursor_execute",
+        "Modules/_sqlite/cursor.c",
+        837,
+        PYTHON,
+        false,
+    ),
     ("sqlite3_step", "sqlite3.c", 88754, SQLITE, false),
     ("sqlite3VdbeExec", "sqlite3.c", 94027, SQLITE, false),
-    ("std::__cxx11::basic_string<char, std::char_traits<char>, std::allocator<char> >::_M_mutate(unsigned long, unsigned long, char const*, unsigned long)", "", 0, STDCXX, false),
+    (
+        "std::__cxx11::basic_string<char, std::char_traits<char>, std::allocator<char> >::_M_mutate(unsigned long, unsigned long, char const*, unsigned long)",
+        "",
+        0,
+        STDCXX,
+        false,
+    ),
 ];
 
 /// What allocates.
 const LEAVES: [Function; 12] = [
-    ("_PyObject_Malloc", "Objects/obmalloc.c", 1633, PYTHON, false),
+    (
+        "_PyObject_Malloc",
+        "Objects/obmalloc.c",
+        1633,
+        PYTHON,
+        false,
+    ),
     ("new_arena", "Objects/obmalloc.c", 1335, PYTHON, true),
     ("dictresize", "Objects/dictobject.c", 1240, PYTHON, false),
     ("new_keys_object", "Objects/dictobject.c", 609, PYTHON, true),
     ("list_resize", "Objects/listobject.c", 77, PYTHON, false),
-    ("PyUnicode_New", "Objects/unicodeobject.c", 1437, PYTHON, false),
-    ("PyUnicode_FromKindAndData", "Objects/unicodeobject.c", 2330, PYTHON, false),
+    (
+        "PyUnicode_New",
+        "Objects/unicodeobject.c",
+        1437,
+        PYTHON,
+        false,
+    ),
+    (
+        "PyUnicode_FromKindAndData",
+        "Objects/unicodeobject.c",
+        2330,
+        PYTHON,
+        false,
+    ),
     ("_PyLong_New", "Objects/longobject.c", 152, PYTHON, false),
     ("sqlite3MemMalloc", "sqlite3.c", 25943, SQLITE, false),
     ("pcache1Alloc", "sqlite3.c", 52880, SQLITE, false),
-    ("_IO_file_doallocate", "libio/filedoalloc.c", 101, LIBC, false),
-    ("operator new(unsigned long)", "libsupc++/new_op.cc", 50, STDCXX, false),
+    (
+        "_IO_file_doallocate",
+        "libio/filedoalloc.c",
+        101,
+        LIBC,
+        false,
+    ),
+    (
+        "operator new(unsigned long)",
+        "libsupc++/new_op.cc",
+        50,
+        STDCXX,
+        false,
+    ),
 ];
 
 /// A linear congruential generator: the same page on every machine.
@@ -90,9 +174,18 @@ pub(crate) fn findings(stack_count: usize) -> Findings {
     let mut seed = Seed(20_260_301);
     let mut frames = Frames::default();
     let malloc = frames.add(("malloc", "malloc/malloc.c", 3301, LIBC, false));
-    let trunk: Vec<u32> = TRUNK.into_iter().map(|function| frames.add(function)).collect();
-    let middle: Vec<u32> = MIDDLE.into_iter().map(|function| frames.add(function)).collect();
-    let leaves: Vec<u32> = LEAVES.into_iter().map(|function| frames.add(function)).collect();
+    let trunk: Vec<u32> = TRUNK
+        .into_iter()
+        .map(|function| frames.add(function))
+        .collect();
+    let middle: Vec<u32> = MIDDLE
+        .into_iter()
+        .map(|function| frames.add(function))
+        .collect();
+    let leaves: Vec<u32> = LEAVES
+        .into_iter()
+        .map(|function| frames.add(function))
+        .collect();
     let unnamed = frames.unnamed();
 
     let mut stacks: HashMap<Vec<u32>, StackCost> = HashMap::new();
@@ -114,7 +207,11 @@ pub(crate) fn findings(stack_count: usize) -> Findings {
         path.reverse();
         let calls = 1 + seed.skewed(200_000) / (1 + rank / 40);
         let size = 16 + 16 * seed.skewed(120);
-        let live = if seed.below(3) == 0 { calls * 3 / 4 } else { calls / 60 };
+        let live = if seed.below(3) == 0 {
+            calls * 3 / 4
+        } else {
+            calls / 60
+        };
         let leaked = if seed.below(25) == 0 { live / 4 } else { 0 };
         let stack = stacks.entry(path.clone()).or_insert_with(|| StackCost {
             frames: path,
@@ -212,7 +309,10 @@ pub(crate) fn assemble(frames: Vec<FrameInfo>, stacks: Vec<StackCost>) -> Findin
     Findings {
         verdict: Verdict {
             complete: true,
-            headline: format!("complete: {} allocations, 0 lost", totals.allocations),
+            headline: format!(
+                "complete: {} allocations, 0 lost",
+                memtrack_report::units::count(totals.allocations)
+            ),
             problems: Vec::new(),
             notes: vec![
                 "3 freed blocks were allocated before the recording began".to_owned(),
@@ -259,7 +359,9 @@ pub(crate) fn assemble(frames: Vec<FrameInfo>, stacks: Vec<StackCost>) -> Findin
                 17,
                 0,
                 0,
-                &["no symbol table and no DWARF: install its debug package, or build it without strip"],
+                &[
+                    "no symbol table and no DWARF: install its debug package, or build it without strip",
+                ],
             ),
         ],
         terminations: vec![
@@ -278,7 +380,10 @@ pub(crate) fn assemble(frames: Vec<FrameInfo>, stacks: Vec<StackCost>) -> Findin
 fn module(path: &str, asked: u64, named: u64, with_lines: u64, notes: &[&str]) -> ModuleInfo {
     ModuleInfo {
         path: path.to_owned(),
-        key: format!("{:040x}", 0x9e37_79b9_7f4a_7c15_u128 * u128::from(asked + 7)),
+        key: format!(
+            "{:040x}",
+            0x9e37_79b9_7f4a_7c15_u128 * u128::from(asked + 7)
+        ),
         asked,
         named,
         with_lines,
@@ -303,7 +408,8 @@ fn timeline(totals: &mut Totals, duration_ns: u64) -> Vec<TimelinePoint> {
                 }
                 _ => {
                     let fall = 1.0 - (point - 610) as f64 / 290.0;
-                    fall.powi(3) * 0.9 + totals.leaked_bytes as f64 / totals.peak_bytes.max(1) as f64
+                    fall.powi(3) * 0.9
+                        + totals.leaked_bytes as f64 / totals.peak_bytes.max(1) as f64
                 }
             };
             TimelinePoint {
