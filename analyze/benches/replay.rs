@@ -29,6 +29,13 @@ impl Random {
         self.0 ^= self.0 >> 27;
         (self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 16) % end
     }
+
+    /// A rank from 0, about Zipf distributed with exponent 1, as call stacks
+    /// of real programs are.
+    fn rank(&mut self, ranks: u32) -> u32 {
+        let unit = self.below(1 << 24) as f64 / f64::from(1 << 24);
+        (f64::from(ranks).powf(unit) - 1.0) as u32
+    }
 }
 
 /// What a run is like.
@@ -110,7 +117,7 @@ fn record(shape: Shape) -> Artifact {
         if event.kind != EventKind::Free {
             event.start_ns = time_ns.saturating_sub(100);
             event.size = 16 << random.below(8);
-            event.stack = Some(StackId(random.below(u64::from(STACKS)) as u32));
+            event.stack = Some(StackId(random.rank(STACKS)));
             live.push(event.address);
         }
         writer.event(&event).expect("memory takes all");

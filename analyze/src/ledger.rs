@@ -17,22 +17,35 @@
 
 use crate::findings::Costs;
 
-/// Costs and live values of one stack.
+/// What changes with each block of one stack. One cache line: with many stacks
+/// the replay waits for little else.
 #[derive(Clone, Copy, Debug, Default)]
+#[repr(align(64))]
 struct Entry {
-    costs: Costs,
     live_bytes: u64,
     live_blocks: u64,
-    /// The peak that `costs.peak_*` were saved for.
+    allocations: u64,
+    allocated_bytes: u64,
+    peak_bytes: u64,
+    peak_blocks: u64,
+    /// The peak that `peak_*` were saved for.
     saved_for: u64,
+}
+
+/// What changes seldom.
+#[derive(Clone, Copy, Debug, Default)]
+struct Rare {
+    leaked_bytes: u64,
+    leaked_blocks: u64,
+    failed: u64,
 }
 
 impl Entry {
     /// To be called before live values change.
     fn save(&mut self, peak_number: u64) {
         if self.saved_for != peak_number {
-            self.costs.peak_bytes = self.live_bytes;
-            self.costs.peak_blocks = self.live_blocks;
+            self.peak_bytes = self.live_bytes;
+            self.peak_blocks = self.live_blocks;
             self.saved_for = peak_number;
         }
     }
@@ -55,6 +68,7 @@ pub(crate) struct Level {
 #[derive(Debug)]
 pub(crate) struct Ledger {
     entries: Vec<Entry>,
+    rare: Vec<Rare>,
     level: Level,
     peak: Level,
     peak_at_ns: u64,
@@ -66,6 +80,7 @@ impl Ledger {
     pub(crate) fn new(stacks: usize) -> Self {
         Self {
             entries: vec![Entry::default(); stacks],
+            rare: vec![Rare::default(); stacks],
             level: Level::default(),
             peak: Level::default(),
             peak_at_ns: 0,
@@ -79,8 +94,8 @@ impl Ledger {
             return;
         };
         entry.save(self.peak_number);
-        add(&mut entry.costs.allocations, 1);
-        add(&mut entry.costs.allocated_bytes, size);
+        add(&mut entry.allocations, 1);
+        add(&mut entry.allocated_bytes, size);
         add(&mut entry.live_bytes, size);
         add(&mut entry.live_blocks, 1);
         add(&mut self.level.allocations, 1);
@@ -109,16 +124,16 @@ impl Ledger {
     /// A block ends with its process.
     pub(crate) fn leak(&mut self, stack: u32, size: u64) {
         self.end(stack, size);
-        if let Some(entry) = self.entries.get_mut(stack as usize) {
-            add(&mut entry.costs.leaked_bytes, size);
-            add(&mut entry.costs.leaked_blocks, 1);
+        if let Some(rare) = self.rare.get_mut(stack as usize) {
+            add(&mut rare.leaked_bytes, size);
+            add(&mut rare.leaked_blocks, 1);
         }
     }
 
     /// A call returned no memory.
     pub(crate) fn fail(&mut self, stack: u32) {
-        if let Some(entry) = self.entries.get_mut(stack as usize) {
-            add(&mut entry.costs.failed, 1);
+        if let Some(rare) = self.rare.get_mut(stack as usize) {
+            add(&mut rare.failed, 1);
         }
     }
 
@@ -136,9 +151,18 @@ impl Ledger {
     pub(crate) fn into_costs(mut self) -> Vec<Costs> {
         self.entries
             .iter_mut()
-            .map(|entry| {
+            .zip(&self.rare)
+            .map(|(entry, rare)| {
                 entry.save(self.peak_number);
-                entry.costs
+                Costs {
+                    allocations: entry.allocations,
+                    allocated_bytes: entry.allocated_bytes,
+                    peak_bytes: entry.peak_bytes,
+                    peak_blocks: entry.peak_blocks,
+                    leaked_bytes: rare.leaked_bytes,
+                    leaked_blocks: rare.leaked_blocks,
+                    failed: rare.failed,
+                }
             })
             .collect()
     }
