@@ -12,8 +12,8 @@
 //! ```
 
 mod settings;
-mod trial;
-mod trials;
+pub(crate) mod trial;
+pub(crate) mod trials;
 
 use std::fmt;
 

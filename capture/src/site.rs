@@ -102,3 +102,6 @@ pub(crate) fn counts_as(function: AllocatorFunction, target: AllocatorFunction) 
     };
     family(function) == family(target)
 }
+
+#[cfg(all(test, target_arch = "x86_64"))]
+mod tests;

@@ -54,9 +54,9 @@ impl Values {
     pub(super) fn arguments(&self) -> Option<([Register; 3], bool)> {
         let mut found = ARGUMENTS.map(|encoding| Register(DWARF_NUMBERS[encoding]));
         let mut product = false;
-        for position in 0..self.needed {
+        for (position, place) in found.iter_mut().enumerate().take(self.needed) {
             if let Some(register) = self.holder(Value::Argument(position)) {
-                found[position] = register;
+                *place = register;
             } else if self.factors.is_some_and(|of| of.contains(&position)) {
                 product = true;
             } else {

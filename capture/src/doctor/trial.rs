@@ -28,7 +28,7 @@ fn owned(result: i32) -> io::Result<OwnedFd> {
 }
 
 /// Makes a map of one element.
-pub(super) fn map(kind: bpf_map_type, key: u32, value: u32, entries: u32) -> io::Result<OwnedFd> {
+pub(crate) fn map(kind: bpf_map_type, key: u32, value: u32, entries: u32) -> io::Result<OwnedFd> {
     // SAFETY: a null name and null options are allowed.
     owned(unsafe { sys::bpf_map_create(kind, ptr::null(), key, value, entries, ptr::null()) })
 }
@@ -42,21 +42,27 @@ impl Counter {
     }
 
     pub(super) fn value(&self) -> u64 {
-        let (key, mut value) = (0u32, 0u64);
-        // SAFETY: key and value have the sizes that the map was made with.
-        unsafe {
-            sys::bpf_map_lookup_elem(
-                self.0.as_raw_fd(),
-                ptr::from_ref(&key).cast(),
-                ptr::from_mut(&mut value).cast(),
-            );
-        }
+        let [value] = read_element(&self.0);
         value
     }
 }
 
+/// The element of a map whose value is `N` numbers; zeros when it is not there.
+pub(crate) fn read_element<const N: usize>(map: &OwnedFd) -> [u64; N] {
+    let (key, mut values) = (0u32, [0; N]);
+    // SAFETY: key and value have the sizes that the callers made the map with.
+    unsafe {
+        sys::bpf_map_lookup_elem(
+            map.as_raw_fd(),
+            ptr::from_ref(&key).cast(),
+            values.as_mut_ptr().cast(),
+        );
+    }
+    values
+}
+
 /// One instruction as the kernel reads it (`struct bpf_insn`).
-const fn instruction(code: u8, to: u8, from: u8, offset: i16, immediate: i32) -> u64 {
+pub(crate) const fn instruction(code: u8, to: u8, from: u8, offset: i16, immediate: i32) -> u64 {
     code as u64
         | ((to & 15 | from << 4) as u64) << 8
         | (offset.cast_unsigned() as u64) << 16
@@ -65,11 +71,11 @@ const fn instruction(code: u8, to: u8, from: u8, offset: i16, immediate: i32) ->
 
 /// What kind of program to load.
 #[derive(Clone, Copy, Default)]
-pub(super) struct Kind {
-    pub(super) program: bpf_prog_type,
-    pub(super) attach: bpf_attach_type,
+pub(crate) struct Kind {
+    pub(crate) program: bpf_prog_type,
+    pub(crate) attach: bpf_attach_type,
     /// The kernel function or tracepoint, for kinds that are bound to one.
-    pub(super) target: Option<&'static CStr>,
+    pub(crate) target: Option<&'static CStr>,
 }
 
 /// Loads a program that raises the counter and returns 0:
@@ -87,8 +93,6 @@ pub(super) struct Kind {
 /// 10  exit
 /// ```
 pub(super) fn load(kind: Kind, counter: &Counter) -> io::Result<OwnedFd> {
-    const PSEUDO_MAP_FD: u8 = 1;
-    const MAP_LOOKUP_ELEM: i32 = 1;
     let program = [
         instruction(0x62, 10, 0, -4, 0),
         instruction(0xbf, 2, 10, 0, 0),
@@ -102,6 +106,16 @@ pub(super) fn load(kind: Kind, counter: &Counter) -> io::Result<OwnedFd> {
         instruction(0xb7, 0, 0, 0, 0),
         instruction(0x95, 0, 0, 0, 0),
     ];
+    load_instructions(kind, &program)
+}
+
+/// `BPF_PSEUDO_MAP_FD`: the immediate is a map's descriptor.
+pub(crate) const PSEUDO_MAP_FD: u8 = 1;
+/// `BPF_FUNC_map_lookup_elem`
+pub(crate) const MAP_LOOKUP_ELEM: i32 = 1;
+
+/// Loads a program of these instructions.
+pub(crate) fn load_instructions(kind: Kind, program: &[u64]) -> io::Result<OwnedFd> {
     let mut options = bpf_prog_load_opts {
         sz: size_of::<bpf_prog_load_opts>() as u64,
         expected_attach_type: kind.attach,
@@ -139,13 +153,27 @@ pub(super) fn attach_raw(program: &OwnedFd, name: &CStr) -> io::Result<OwnedFd> 
     owned(unsafe { sys::bpf_raw_tracepoint_open(name.as_ptr(), program.as_raw_fd()) })
 }
 
+/// Whose hits count.
+#[derive(Clone, Copy)]
+pub(crate) enum Scope {
+    /// Every process: what capture does.
+    System,
+    /// Only this process: nobody else is slowed down.
+    #[cfg(test)]
+    OwnProcess,
+}
+
 /// A perf event that fires at a place, for a program to be attached to.
-pub(super) fn perf_event(mut attr: perf_event_attr) -> io::Result<OwnedFd> {
+pub(crate) fn perf_event(mut attr: perf_event_attr, scope: Scope) -> io::Result<OwnedFd> {
     attr.size = size_of::<perf_event_attr>() as u32;
-    // Every process, on whichever CPU: what capture does.
+    let (pid, cpu) = match scope {
+        Scope::System => (-1, 0),
+        #[cfg(test)]
+        Scope::OwnProcess => (0, -1),
+    };
     // SAFETY: `attr` is a whole, initialised `perf_event_attr` of the size it
     // states; what it points to is borrowed by the caller for the call.
-    let fd = unsafe { perf_event_open(&mut attr, -1, 0, -1, PERF_FLAG_FD_CLOEXEC.into()) };
+    let fd = unsafe { perf_event_open(&mut attr, pid, cpu, -1, PERF_FLAG_FD_CLOEXEC.into()) };
     if fd < 0 {
         return Err(io::Error::last_os_error());
     }
@@ -153,7 +181,7 @@ pub(super) fn perf_event(mut attr: perf_event_attr) -> io::Result<OwnedFd> {
 }
 
 /// Attaches a program to a perf event, with a cookie as capture uses it.
-pub(super) fn attach_perf(program: &OwnedFd, event: &OwnedFd) -> io::Result<OwnedFd> {
+pub(crate) fn attach_perf(program: &OwnedFd, event: &OwnedFd) -> io::Result<OwnedFd> {
     let mut options = link_options();
     options.__bindgen_anon_1.perf_event =
         sys::bpf_link_create_opts__bindgen_ty_1__bindgen_ty_1 { bpf_cookie: 1 };

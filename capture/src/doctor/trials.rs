@@ -2,7 +2,7 @@
 
 use super::{
     Check, Status, settings,
-    trial::{self, Counter, Kind},
+    trial::{self, Counter, Kind, Scope},
 };
 use crate::mappings::ModuleStream;
 use libbpf_rs::libbpf_sys as sys;
@@ -219,12 +219,12 @@ fn uprobe(at_return: bool) -> Check {
 
 /// The link keeps the event alive, so only the link is given back.
 fn attach_to_event(attr: perf_event_attr, program: &OwnedFd) -> io::Result<OwnedFd> {
-    let event = trial::perf_event(attr)?;
+    let event = trial::perf_event(attr, Scope::System)?;
     trial::attach_perf(program, &event)
 }
 
 /// The number of a dynamic perf event type.
-fn perf_kind(name: &str) -> io::Result<u32> {
+pub(crate) fn perf_kind(name: &str) -> io::Result<u32> {
     let path = format!("/sys/bus/event_source/devices/{name}/type");
     std::fs::read_to_string(path)?
         .trim()
