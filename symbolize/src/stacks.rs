@@ -80,17 +80,17 @@ fn walk_chunk(walker: &mut Walker<'_>, chunk: &StackChunk<'_>) -> ChunkStacks {
     let Ok(batch) = chunk.decode() else {
         return out;
     };
-    let mut numbers: FxHashMap<u32, u32> = FxHashMap::default();
     let mut frames = Vec::new();
+    walker.begin_chunk();
     for record in batch.iter() {
         let termination = walker.walk(&record, &mut frames);
         out.stacks.push((record.id, frames.len(), termination));
         for frame in &frames {
-            let number = *numbers.entry(*frame).or_insert_with(|| {
-                let number = u32::try_from(out.frames.len()).unwrap_or(u32::MAX);
+            let next = u32::try_from(out.frames.len()).unwrap_or(u32::MAX);
+            let number = walker.number_in_chunk(*frame, next);
+            if number == next {
                 out.frames.extend(walker.frames.get(*frame as usize));
-                number
-            });
+            }
             out.stack_frames.push(number);
         }
     }

@@ -1,5 +1,10 @@
-//! The unwind table of one section: every frame description by address, and
-//! its rules in compact rows.
+//! The unwind table of one section: every frame description by address, each
+//! with its rules in compact rows.
+//!
+//! The descriptions are found in one pass over the section (`.eh_frame_hdr` is
+//! neither needed nor trusted). The rows of one are made when an address in it
+//! is first asked for: a program allocates in a few hundred functions of the
+//! tens of thousands that its libraries have.
 
 use super::{arch::Arch, rule::Rule};
 use gimli::{
@@ -8,6 +13,7 @@ use gimli::{
 };
 use memtrack_artifact::Svma;
 use rustc_hash::FxHashMap;
+use std::sync::OnceLock;
 
 pub(crate) type Slice<'a> = EndianSlice<'a, LittleEndian>;
 
@@ -25,9 +31,10 @@ pub(crate) struct Table {
     bytes: Vec<u8>,
     pub(super) bases: BaseAddresses,
     pub(super) arch: Arch,
+    /// By start, without overlap.
     descriptions: Vec<Description>,
-    base: u64,
-    rows: Vec<Row>,
+    /// The rows of each description.
+    rows: Vec<OnceLock<Box<[Row]>>>,
     /// Why the table is not whole, for people.
     pub(crate) note: Option<String>,
 }
@@ -41,7 +48,8 @@ struct Description {
     offset: usize,
 }
 
-/// From `pc` (counted from the table's base) to the next row, `rule` holds.
+/// From `pc` (counted from the description's start) to the next row, `rule`
+/// holds.
 #[derive(Clone, Copy, Debug)]
 struct Row {
     pc: u32,
@@ -50,7 +58,7 @@ struct Row {
 
 const _: () = assert!(size_of::<Row>() == 8);
 
-/// A frame description found for an address.
+/// A frame description found for an address: its position in the section.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct DescriptionOffset(usize);
 
@@ -86,52 +94,67 @@ impl Table {
             bases,
             arch,
             descriptions: Vec::new(),
-            base: 0,
             rows: Vec::new(),
             note: None,
         };
         let content = match kind {
-            Kind::EhFrame => read(&table.eh_frame(), &table.bases, arch, is_code),
-            Kind::DebugFrame => read(&table.debug_frame(), &table.bases, arch, is_code),
+            Kind::EhFrame => read(&table.eh_frame(), &table.bases, is_code),
+            Kind::DebugFrame => read(&table.debug_frame(), &table.bases, is_code),
         };
-        table.descriptions = content.descriptions;
-        table.base = content.base;
-        table.rows = content.rows;
-        table.note = content.note;
+        (table.descriptions, table.note) = content;
+        table
+            .rows
+            .resize_with(table.descriptions.len(), OnceLock::new);
         table
     }
 
     /// The compact rule at an address; [`Rule::NONE`] where nothing rules it.
-    #[inline]
     pub(crate) fn rule(&self, address: Svma) -> Rule {
-        let Some(pc) = address.0.checked_sub(self.base) else {
+        let Some((at, description)) = self.find(address) else {
             return Rule::NONE;
         };
-        let Ok(pc) = u32::try_from(pc) else {
-            // Rows reach 4 GiB from the base; what lies beyond is evaluated.
-            return self
-                .description(address)
-                .map_or(Rule::NONE, |_| Rule::GENERAL);
+        let Some(rows) = self.rows.get(at) else {
+            return Rule::NONE;
         };
-        let after = self.rows.partition_point(|row| row.pc <= pc);
+        let rows = rows.get_or_init(|| self.compile(description));
+        let Ok(pc) = u32::try_from(address.0 - description.start) else {
+            // No function is this long; the evaluator would still be right.
+            return Rule::GENERAL;
+        };
+        let after = rows.partition_point(|row| row.pc <= pc);
         after
             .checked_sub(1)
-            .and_then(|at| self.rows.get(at))
-            .map_or(Rule::NONE, |row| row.rule)
+            .and_then(|at| rows.get(at))
+            .map_or(Rule::GENERAL, |row| row.rule)
     }
 
     /// The frame description of an address.
     pub(crate) fn description(&self, address: Svma) -> Option<DescriptionOffset> {
+        self.find(address)
+            .map(|(_, description)| DescriptionOffset(description.offset))
+    }
+
+    fn find(&self, address: Svma) -> Option<(usize, Description)> {
         let after = self
             .descriptions
             .partition_point(|description| description.start <= address.0);
-        let description = self.descriptions.get(after.checked_sub(1)?)?;
-        (address.0 < description.end).then_some(DescriptionOffset(description.offset))
+        let at = after.checked_sub(1)?;
+        let description = *self.descriptions.get(at)?;
+        (address.0 < description.end).then_some((at, description))
     }
 
-    /// Number of rows.
+    fn compile(&self, description: Description) -> Box<[Row]> {
+        match self.kind {
+            Kind::EhFrame => compile(&self.eh_frame(), &self.bases, self.arch, description),
+            Kind::DebugFrame => compile(&self.debug_frame(), &self.bases, self.arch, description),
+        }
+    }
+
+    /// Makes the rows of every description: their number.
     pub(crate) fn row_count(&self) -> usize {
-        self.rows.len()
+        let all = self.rows.iter().zip(&self.descriptions);
+        all.map(|(rows, description)| rows.get_or_init(|| self.compile(*description)).len())
+            .sum()
     }
 
     pub(super) fn kind(&self) -> Kind {
@@ -167,44 +190,34 @@ impl DescriptionOffset {
     }
 }
 
-#[derive(Default)]
-struct Content {
-    descriptions: Vec<Description>,
-    base: u64,
-    rows: Vec<Row>,
-    note: Option<String>,
-}
-
+/// The descriptions of a section, by start and without overlap, and what was
+/// wrong with it.
 fn read<'a, S>(
     section: &S,
     bases: &BaseAddresses,
-    arch: Arch,
     is_code: impl Fn(Svma) -> bool,
-) -> Content
+) -> (Vec<Description>, Option<String>)
 where
     S: UnwindSection<Slice<'a>>,
 {
-    let mut content = Content::default();
-    let mut cies = FxHashMap::default();
-    let mut cie = |section: &S, bases: &BaseAddresses, offset: S::Offset| {
-        cie_of(&mut cies, section, bases, offset)
-    };
-
-    let mut entries = section.entries(bases);
+    let mut descriptions = Vec::new();
+    let mut note = None;
     let mut bad = 0_u64;
+    let mut cies = FxHashMap::default();
+    let mut entries = section.entries(bases);
     loop {
         let partial = match entries.next() {
             Ok(Some(CieOrFde::Fde(partial))) => partial,
             Ok(Some(CieOrFde::Cie(_))) => continue,
             Ok(None) => break,
             Err(error) => {
-                content.note = Some(format!(
-                    "unwind information is malformed and was read in part: {error}"
-                ));
+                note = Some(format!("malformed, read in part: {error}"));
                 break;
             }
         };
-        let Ok(entry) = partial.parse(&mut cie) else {
+        let entry =
+            partial.parse(|section, bases, offset| cie_of(&mut cies, section, bases, offset));
+        let Ok(entry) = entry else {
             bad += 1;
             continue;
         };
@@ -214,22 +227,22 @@ where
             continue;
         };
         if start < end && is_code(Svma(start)) {
-            content.descriptions.push(Description {
+            descriptions.push(Description {
                 start,
                 end,
                 offset: entry.offset(),
             });
         }
     }
-    if bad > 0 && content.note.is_none() {
-        content.note = Some(format!("{bad} frame descriptions are malformed"));
+    if bad > 0 && note.is_none() {
+        note = Some(format!("{bad} malformed frame descriptions"));
     }
 
     // Where descriptions overlap the one that begins first wins; the others
     // rule what is left.
-    content.descriptions.sort_unstable();
+    descriptions.sort_unstable();
     let mut ruled_to = 0;
-    content.descriptions.retain_mut(|description| {
+    descriptions.retain_mut(|description| {
         description.start = description.start.max(ruled_to);
         let keep = description.start < description.end;
         if keep {
@@ -237,56 +250,52 @@ where
         }
         keep
     });
-
-    content.base = content.descriptions.first().map_or(0, |first| first.start);
-    let mut rows = Rows {
-        base: content.base,
-        rows: Vec::new(),
-    };
-    let mut context = UnwindContext::new();
-    for description in &content.descriptions {
-        let entry = section.fde_from_offset(bases, S::Offset::from(description.offset), &mut cie);
-        match entry {
-            Ok(entry) => compile(
-                section,
-                bases,
-                arch,
-                &entry,
-                *description,
-                &mut context,
-                &mut rows,
-            ),
-            Err(_) => rows.push(description.start, Rule::GENERAL),
-        }
-        rows.push(description.end, Rule::NONE);
-    }
-    rows.rows.shrink_to_fit();
-    content.rows = rows.rows;
-    content
+    descriptions.shrink_to_fit();
+    (descriptions, note)
 }
 
-/// Appends the rows of one entry, clipped to `description`.
+/// The rows of one description.
 fn compile<'a, S>(
+    section: &S,
+    bases: &BaseAddresses,
+    arch: Arch,
+    description: Description,
+) -> Box<[Row]>
+where
+    S: UnwindSection<Slice<'a>>,
+{
+    let mut rows = Rows {
+        base: description.start,
+        rows: Vec::new(),
+    };
+    match DescriptionOffset(description.offset).entry(section, bases) {
+        // A signal frame restores every register, which no compact row can.
+        Ok(entry)
+            if !entry.is_signal_trampoline()
+                && entry.cie().return_address_register().0 == arch.return_address =>
+        {
+            fill(section, bases, arch, &entry, description, &mut rows);
+        }
+        _ => rows.push(description.start, Rule::GENERAL),
+    }
+    rows.rows.into_boxed_slice()
+}
+
+/// Appends the rows of an entry, clipped to `description`.
+fn fill<'a, S>(
     section: &S,
     bases: &BaseAddresses,
     arch: Arch,
     entry: &FrameDescriptionEntry<Slice<'a>>,
     description: Description,
-    context: &mut UnwindContext<usize>,
     rows: &mut Rows,
 ) where
     S: UnwindSection<Slice<'a>>,
 {
-    // A signal frame restores every register, which no compact row can.
-    if entry.is_signal_trampoline()
-        || entry.cie().return_address_register().0 != arch.return_address
-    {
-        rows.push(description.start, Rule::GENERAL);
-        return;
-    }
     let encoding = entry.cie().encoding();
+    let mut context = UnwindContext::new();
     let mut next = description.start;
-    if let Ok(mut unwound) = entry.rows(section, bases, context) {
+    if let Ok(mut unwound) = entry.rows(section, bases, &mut context) {
         while let Ok(Some(row)) = unwound.next_row() {
             if row.end_address() <= next {
                 continue;

@@ -64,6 +64,9 @@ pub(crate) struct Walker<'a> {
     /// Distinct frames met so far.
     pub(crate) frames: Vec<PhysicalFrame>,
     index: FxHashMap<PhysicalFrame, FrameIndex>,
+    /// By frame: the chunk that used it last, and its number there.
+    numbers: Vec<(u32, u32)>,
+    chunk: u32,
 }
 
 /// What is known of a code address in one state of an address space.
@@ -101,6 +104,25 @@ impl<'a> Walker<'a> {
             context: UnwindContext::new(),
             frames: Vec::new(),
             index: FxHashMap::default(),
+            numbers: Vec::new(),
+            chunk: 0,
+        }
+    }
+
+    /// Begins a chunk: frames are numbered anew.
+    pub(crate) fn begin_chunk(&mut self) {
+        self.chunk += 1;
+    }
+
+    /// The number of a frame in this chunk: `next` if it is new there.
+    pub(crate) fn number_in_chunk(&mut self, frame: FrameIndex, next: u32) -> u32 {
+        match self.numbers.get_mut(frame as usize) {
+            Some((chunk, number)) if *chunk == self.chunk => *number,
+            Some(slot) => {
+                *slot = (self.chunk, next);
+                next
+            }
+            None => next,
         }
     }
 
@@ -469,6 +491,7 @@ impl<'a> Walker<'a> {
         // beyond any artifact, and would repeat the last.
         let index = FrameIndex::try_from(self.frames.len()).unwrap_or(FrameIndex::MAX);
         self.frames.push(frame);
+        self.numbers.push((0, 0));
         self.index.insert(frame, index);
         index
     }
