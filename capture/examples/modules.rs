@@ -15,7 +15,8 @@ fn main() -> std::process::ExitCode {
 #[cfg(target_os = "linux")]
 mod linux {
     use memtrack_artifact::{
-        Architecture, Artifact, ArtifactWriter, ByteString, Ending, Header, Losses, Pid, Silent,
+        Architecture, Artifact, ArtifactWriter, ByteString, Ending, Header, Losses, ModuleEvent,
+        Pid, Silent,
     };
     use memtrack_capture::{harvest::Harvest, mappings::ModuleStream};
     use std::{
@@ -97,6 +98,19 @@ mod linux {
 
         let artifact = Artifact::open(&output)?;
         println!("{} records, {summary:?}", artifact.module_records().len());
+        let mappings = || {
+            artifact
+                .module_records()
+                .iter()
+                .filter_map(|record| match &record.event {
+                    ModuleEvent::Map(mapping) => Some(mapping),
+                    _ => None,
+                })
+        };
+        let known = mappings()
+            .filter(|mapping| artifact.module_of(mapping).is_some())
+            .count();
+        println!("{known} of {} mappings have a module", mappings().count());
         for module in artifact.modules() {
             let bytes: u64 = module.sections.iter().map(|section| section.len).sum();
             println!(

@@ -7,8 +7,9 @@
 //! no longer what was mapped is refused with the reason; a guess would give
 //! wrong names.
 //!
-//! Separate debug files are not looked for here: [`extract`] works on one
-//! file, and a companion found by build id can be given to it in the same way.
+//! Separate debug files are not looked for here: what is taken is decided
+//! file by file (`extract`), and a companion found by build id can go through
+//! the same step.
 
 mod extract;
 mod identity;

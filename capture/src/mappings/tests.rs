@@ -17,6 +17,14 @@ fn cpu_lists_are_read() {
 /// Observes a shell that waits for a line and then runs `script`; `None` when
 /// perf events are not permitted here.
 fn observe(script: &str) -> Option<(Pid, Vec<ModuleRecord>)> {
+    observe_with(script, ModuleStream::open, true)
+}
+
+fn observe_with(
+    script: &str,
+    open: fn(Pid) -> Result<ModuleStream, ModuleStreamError>,
+    polls: bool,
+) -> Option<(Pid, Vec<ModuleRecord>)> {
     let mut child = Command::new("sh")
         .args(["-c", &format!("echo ready; read line; {script}")])
         .stdin(Stdio::piped())
@@ -27,7 +35,7 @@ fn observe(script: &str) -> Option<(Pid, Vec<ModuleRecord>)> {
     let mut stdout = BufReader::new(child.stdout.take().unwrap());
     stdout.read_line(&mut String::new()).unwrap();
     let pid = Pid(child.id());
-    let opened = ModuleStream::open(pid);
+    let opened = open(pid);
     child.stdin.take().unwrap().write_all(b"go\n").unwrap();
     let mut stream = match opened {
         Ok(stream) => stream,
@@ -43,7 +51,9 @@ fn observe(script: &str) -> Option<(Pid, Vec<ModuleRecord>)> {
     };
     let mut records = Vec::new();
     while child.try_wait().unwrap().is_none() {
-        stream.poll(&mut |record| records.push(record));
+        if polls {
+            stream.poll(&mut |record| records.push(record));
+        }
         std::thread::sleep(std::time::Duration::from_millis(1));
     }
     stream.finish(&mut |record| records.push(record));
@@ -111,4 +121,52 @@ fn forked_processes_are_followed_to_their_end() {
             .iter()
             .any(|record| matches!(record.event, ModuleEvent::Lost { .. }))
     );
+}
+
+#[test]
+fn records_that_find_no_room_are_counted() {
+    let script = "i=0; while [ $i -lt 300 ]; do (exit 0); i=$((i+1)); done";
+    // The smallest ring there is, and nobody reads it.
+    let open = |pid| ModuleStream::open_rings(pid, &online_cpus()?, 4096);
+    let Some((_, records)) = observe_with(script, open, false) else {
+        return;
+    };
+    let lost: u64 = records
+        .iter()
+        .map(|record| match record.event {
+            ModuleEvent::Lost { count } => count,
+            _ => 0,
+        })
+        .sum();
+    let forks = records
+        .iter()
+        .filter(|record| matches!(record.event, ModuleEvent::Fork { .. }))
+        .count();
+    assert!(forks < 300);
+    // At least the missing forks, from both events.
+    assert!(
+        lost >= 2 * (300 - forks as u64),
+        "{lost} lost, {forks} forks"
+    );
+}
+
+#[test]
+fn junk_in_a_ring_never_panics() {
+    let decoder = Decoder::new(Some(7));
+    let mut state = 1u64;
+    for round in 0..20_000u32 {
+        let mut bytes: Vec<u8> = (0..160)
+            .map(|_| {
+                state = state.wrapping_mul(6364136223846793005).wrapping_add(1);
+                (state >> 56) as u8
+            })
+            .collect();
+        // A plausible header, so that bodies are read too.
+        bytes[..4].copy_from_slice(&(round % 12).to_le_bytes());
+        bytes[6..8].copy_from_slice(&(round % 161).to_le_bytes()[..2]);
+        if round % 3 == 0 {
+            bytes[152..160].copy_from_slice(&7u64.to_le_bytes());
+        }
+        decoder.decode(&bytes, &mut |_, _| {});
+    }
 }
