@@ -25,7 +25,10 @@ class Icicle {
     this.rows = [];
     this.frameRequest = 0;
 
-    host.addEventListener("scroll", () => this.requestDraw());
+    host.addEventListener("scroll", () => {
+      host.classList.toggle("scrolled", host.scrollTop > 0);
+      this.requestDraw();
+    });
     host.addEventListener("mousemove", (event) => this.hover(this.nodeAt(event)));
     host.addEventListener("mouseleave", () => this.hover(null));
     host.addEventListener("click", (event) => {
@@ -46,6 +49,7 @@ class Icicle {
     this.focused = null;
     this.layout();
     this.skipTrunk();
+    this.announce();
   }
 
   /**
@@ -249,7 +253,8 @@ class Icicle {
     item.setAttribute("aria-posinset", String(siblings.indexOf(node) + 1));
     item.setAttribute("aria-setsize", String(siblings.length));
     item.setAttribute("aria-selected", "true");
-    other.removeAttribute("aria-selected");
+    item.hidden = false;
+    other.hidden = true;
     this.host.setAttribute("aria-activedescendant", item.id);
   }
 

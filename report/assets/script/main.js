@@ -95,6 +95,7 @@ function setInverted(inverted) {
   if (inverted === state.inverted) return;
   state.inverted = inverted;
   byId("invert").setAttribute("aria-pressed", String(inverted));
+  byId("icicle-order").textContent = inverted ? "Call sites on top, their callers below" : "Callers above, callees below";
   if (inverted && callerTree === null) {
     callerTree = new CallerTree(data);
     callerTree.setMeasure(state.measure.id);

@@ -49,7 +49,7 @@ pub(super) fn body(findings: &Findings) -> Markup {
             section #time aria-labelledby="time-title" {
                 h2 #time-title { "Live memory over time" }
                 p.visually-hidden { (timeline_in_words(findings)) }
-                div #timeline-chart aria-hidden="true" {
+                div #timeline-chart role="group" aria-label="Chart of live memory" {
                     p.muted { (timeline_in_words(findings)) }
                 }
                 p.hint data-needs-script hidden {
@@ -170,7 +170,8 @@ fn flame_graph() -> Markup {
             div #icicle role="tree" tabindex="0" aria-label="Flame graph; arrow keys move, Enter zooms" {}
             ul #legend aria-label="Colours by module" {}
             p.hint {
-                "Callers above, callees below; the width is the chosen measure. Click or "
+                span #icicle-order { "Callers above, callees below" }
+                "; the width is the chosen measure. Click or "
                 kbd { "Enter" } " zooms, arrow keys move, " kbd { "Backspace" } " zooms out, "
                 kbd { "Esc" } " resets, " kbd { "/" } " searches."
             }

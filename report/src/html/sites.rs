@@ -11,6 +11,8 @@ use memtrack_analyze::findings::{Costs, Findings, FrameInfo, Site, StackCost};
 
 /// Rows that are readable without the script.
 const STATIC_ROWS: usize = 200;
+/// Innermost frames of their stacks; the script shows all.
+const STATIC_FRAMES: usize = 24;
 /// Sites per question at the top.
 const FIRST_LOOK_ROWS: usize = 4;
 
@@ -109,7 +111,8 @@ fn answers(findings: &Findings, question: &Question) -> Markup {
 
 fn answer(findings: &Findings, question: &Question, position: usize, site: &Site) -> Markup {
     let value = (question.value)(&site.costs);
-    let callers = callers(findings, site);
+    let callers = costliest(findings, site, question.value)
+        .map_or_else(Vec::new, |stack| callers(findings, stack));
     let full_name = site_name(findings, site);
     html! {
         li {
@@ -146,20 +149,58 @@ fn percent(value: u64, whole: u64) -> String {
     format!("{:.2}", (100.0 * value as f64 / whole as f64).min(100.0))
 }
 
-/// The next functions outwards of a site's costliest stack: a site inside a
-/// library is often recognised only by who called it.
-fn callers(findings: &Findings, site: &Site) -> Vec<String> {
-    let Some(stack) = findings.stacks.get(site.example as usize) else {
-        return Vec::new();
-    };
-    stack
+/// Who called a site in `stack`: the next two functions outwards, and the
+/// first one of another module, since a site inside a library or an
+/// interpreter is often recognised only by who asked for it.
+fn callers(findings: &Findings, stack: &StackCost) -> Vec<String> {
+    let mut outwards = stack
         .frames
         .iter()
-        .skip(stack.allocator_frames as usize + 1)
-        .filter_map(|position| frame(findings, *position))
-        .take(2)
-        .map(|frame| name::shorten(&printable(&frame.display_name())).into_owned())
-        .collect()
+        .skip(stack.allocator_frames as usize)
+        .filter_map(|position| frame(findings, *position));
+    let Some(site) = outwards.next() else {
+        return Vec::new();
+    };
+    let mut callers: Vec<String> = Vec::new();
+    let mut last = site.display_name();
+    for caller in outwards {
+        let elsewhere = caller.module != site.module && !is_start(caller);
+        let name = caller.display_name();
+        // A function and its own inlined part, or a recursion.
+        if name == last || (callers.len() >= 2 && !elsewhere) {
+            continue;
+        }
+        callers.push(name::shorten(&printable(&name)).into_owned());
+        if elsewhere {
+            break;
+        }
+        last = name;
+    }
+    callers
+}
+
+/// Frames below which every program begins: of the C library and the loader.
+fn is_start(frame: &FrameInfo) -> bool {
+    let module = frame.module.as_deref().unwrap_or_default();
+    ["libc.so", "libc-", "libpthread", "ld-"]
+        .iter()
+        .any(|start| module.starts_with(start))
+}
+
+/// The stack through a site that costs most by `value`.
+fn costliest<'a>(
+    findings: &'a Findings,
+    site: &Site,
+    value: fn(&Costs) -> u64,
+) -> Option<&'a StackCost> {
+    let through =
+        |stack: &&StackCost| stack.frames.get(stack.allocator_frames as usize) == Some(&site.frame);
+    let stacks = findings.stacks.iter();
+    // Of equals the first, which holds more of the peak.
+    stacks
+        .rev()
+        .filter(through)
+        .max_by_key(|stack| value(&stack.costs))
 }
 
 fn frame(findings: &Findings, position: u32) -> Option<&FrameInfo> {
@@ -263,7 +304,7 @@ fn frames(findings: &Findings, stack: &StackCost) -> Markup {
     let allocator_frames = stack.allocator_frames as usize;
     html! {
         ol.frames {
-            @for (depth, position) in stack.frames.iter().enumerate() {
+            @for (depth, position) in stack.frames.iter().take(STATIC_FRAMES).enumerate() {
                 @if let Some(frame) = frame(findings, *position) {
                     li.frame.allocator[depth < allocator_frames] {
                         span.name { (printable(&frame.display_name())) }
@@ -272,6 +313,9 @@ fn frames(findings: &Findings, stack: &StackCost) -> Markup {
                         (place_line(frame))
                     }
                 }
+            }
+            @if stack.frames.len() > STATIC_FRAMES {
+                li.frame.muted { "and " (stack.frames.len() - STATIC_FRAMES) " more frames outwards" }
             }
             @if let Some(reason) = &stack.truncated {
                 li.frame.cut { "the stack was cut here: " (printable(reason)) }
