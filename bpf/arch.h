@@ -16,9 +16,11 @@
 #define SYSCALL_ARG0(r) ((r)->di)
 #define SYSCALL_ARG1(r) ((r)->si)
 #define SYSCALL_ARG2(r) ((r)->dx)
+#define SYSCALL_ARG3(r) ((r)->r10)
 #define SYSCALL_ARG4(r) ((r)->r8)
 #define NR_MMAP 9
 #define NR_MPROTECT 10
+#define NR_MUNMAP 11
 #define NR_MREMAP 25
 #define NR_PKEY_MPROTECT 329
 
@@ -67,9 +69,11 @@ static __always_inline void registers_by_dwarf(struct pt_regs *r, __u64 *out)
 #define SYSCALL_ARG0(r) ((r)->orig_x0)
 #define SYSCALL_ARG1(r) ((r)->regs[1])
 #define SYSCALL_ARG2(r) ((r)->regs[2])
+#define SYSCALL_ARG3(r) ((r)->regs[3])
 #define SYSCALL_ARG4(r) ((r)->regs[4])
 #define NR_MMAP 222
 #define NR_MPROTECT 226
+#define NR_MUNMAP 215
 #define NR_MREMAP 216
 #define NR_PKEY_MPROTECT 288
 

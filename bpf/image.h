@@ -20,13 +20,10 @@ static long mark_step(__u32 index, struct marking *marking)
 }
 
 /* Notes that code may be in a range; tells whether some of it was noted before. */
-static __always_inline bool mark_code(__u64 image_id, __u64 start, __u64 end)
+static __always_inline bool mark_code(struct image *image, __u64 start, __u64 end)
 {
-	struct image *image = bpf_map_lookup_elem(&images, &image_id);
-
-	/* Without an image every word may be code already. */
-	if (!image || end <= start)
-		return true;
+	if (end <= start)
+		return false;
 	struct marking marking = { .image = image, .first = start >> 16 };
 	__u64 granules = ((end - 1) >> 16) - marking.first + 1;
 
@@ -34,6 +31,45 @@ static __always_inline bool mark_code(__u64 image_id, __u64 start, __u64 end)
 		granules = CODE_WORDS * 64;
 	bpf_loop(granules, mark_step, &marking, 0);
 	return marking.seen;
+}
+
+struct search {
+	const struct image *image;
+	__u64 first;
+	__u64 last;
+	__u64 found;
+};
+
+/* One word of the bitmap per step: large ranges are common. */
+static long search_step(__u32 index, struct search *search)
+{
+	__u64 word = (search->first >> 6) + index;
+	__u64 mask = ~0ull;
+
+	if (index == 0)
+		mask <<= search->first & 63;
+	if (word == search->last >> 6)
+		mask &= ~0ull >> (63 - (search->last & 63));
+	search->found |= search->image->code[word & (CODE_WORDS - 1)] & mask;
+	return search->found != 0;
+}
+
+/* Whether code may be in a range. */
+static __always_inline bool has_code(const struct image *image, __u64 start, __u64 end)
+{
+	if (end <= start)
+		return false;
+	struct search search = {
+		.image = image,
+		.first = start >> 16,
+		.last = (end - 1) >> 16,
+	};
+	__u64 words = (search.last >> 6) - (search.first >> 6) + 1;
+
+	if (words > CODE_WORDS)
+		return true;
+	bpf_loop(words, search_step, &search, 0);
+	return search.found != 0;
 }
 
 static __always_inline void release_image(__u64 image_id)

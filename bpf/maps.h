@@ -7,8 +7,8 @@
 struct process {
 	/*
 	 * Names what its addresses mean: equal addresses in equal spaces are the
-	 * same code. New at exec, and when code is mapped where there was code
-	 * before; a fork child has its parent's.
+	 * same code. New at exec, and when code is mapped where other code may
+	 * have been; a fork child has its parent's.
 	 */
 	__u64 space;
 	/* Key of its image in `images`. */
@@ -35,6 +35,11 @@ struct {
 struct image {
 	__u64 code[CODE_WORDS];
 	__u64 references;
+	/*
+	 * Code was unmapped or moved, or mapped by one process of several: from
+	 * then on an address may mean this here and that there.
+	 */
+	__u64 ambiguous;
 };
 
 struct {
@@ -72,6 +77,10 @@ struct thread {
 	/* posix_memalign: where the block's address will be. */
 	__u64 out;
 	__u64 stack_key;
+	/* The last event, if it was a free: by which probe (else 0), of what, where. */
+	__u64 freed_cookie;
+	__u64 freed_address;
+	__u64 freed_stack_pointer;
 };
 
 struct {

@@ -84,6 +84,7 @@ int allocation_entry(struct pt_regs *ctx)
 	__u64 c = registers[COOKIE_REGISTER(cookie, 2) & 15];
 	__u64 flags = COOKIE_FLAGS(cookie);
 
+	thread->freed_cookie = 0;
 	thread->start_ns = bpf_ktime_get_ns();
 	thread->stack_pointer = sp;
 	thread->flags = 0;
@@ -164,6 +165,24 @@ int allocation_return(struct pt_regs *ctx)
 	return 0;
 }
 
+/*
+ * Whether a free is a wrapper's call of the real one. A free has no return
+ * probe (it would cost as much again), so that its end is not known; but two
+ * functions of different places that free one block, with nothing between
+ * them and the second no higher on the stack, are one call.
+ */
+static __always_inline bool is_forwarded(struct thread *thread, __u64 cookie, __u64 address,
+					 __u64 sp)
+{
+	if (thread->freed_cookie && thread->freed_cookie != cookie &&
+	    thread->freed_address == address && sp <= thread->freed_stack_pointer)
+		return true;
+	thread->freed_address = address;
+	thread->freed_cookie = cookie;
+	thread->freed_stack_pointer = sp;
+	return false;
+}
+
 SEC("uprobe")
 int free_entry(struct pt_regs *ctx)
 {
@@ -183,6 +202,8 @@ int free_entry(struct pt_regs *ctx)
 	registers_by_dwarf(ctx, registers);
 	__u64 address = registers[COOKIE_REGISTER(cookie, 0) & 15];
 
+	if (thread && is_forwarded(thread, cookie, address, sp))
+		return 0;
 	if (!address) {
 		count(COUNT_NULL_FREES);
 		return 0;

@@ -5,9 +5,13 @@
 
 #define PROT_READ_BIT 1
 #define PROT_EXEC_BIT 4
+#define MAP_FIXED_BIT 0x10
 #define VM_EXEC_BIT 4
+#define GRANULE 65536ull
 /* A personality under which readable means executable. */
 #define READ_IMPLIES_EXEC_BIT 0x0400000
+/* The vdso is one or two pages. */
+#define VDSO_BYTES 8192
 
 struct mapped {
 	struct file_key file;
@@ -83,7 +87,7 @@ static __always_inline void send_request(const struct attach_record *request, __
 	bpf_ringbuf_submit(record, BPF_RB_FORCE_WAKEUP);
 }
 
-/* The files of a new image: the program, and the interpreter where it starts. */
+/* The code and the files of a new image. */
 static __always_inline void note_exec_files(struct task_struct *task, struct mm_struct *mm,
 					    struct process *process)
 {
@@ -92,18 +96,27 @@ static __always_inline void note_exec_files(struct task_struct *task, struct mm_
 	struct file_key program = {};
 	struct pt_regs *regs = (struct pt_regs *)bpf_task_pt_regs(task);
 	__u64 entry = REGS_IP(regs);
+	__u64 image_id = process->image;
+	struct image *image = bpf_map_lookup_elem(&images, &image_id);
 
 	key_of_file(mm->exe_file, &program);
 	add_unknown(&request, &program, mm->start_code);
-	if (bpf_find_vma(task, entry, note_mapped, &mapped, 0) || entry >= mapped.end) {
-		/* Code at an unknown place: take every word for code. */
-		__u64 image = process->image;
+	/* The interpreter, or the program itself, is where it begins to run. */
+	bool found = !bpf_find_vma(task, entry, note_mapped, &mapped, 0) && entry < mapped.end;
 
-		process->image = 0;
-		release_image(image);
-	} else {
-		mark_code(process->image, mapped.start, mapped.end);
+	if (found)
 		add_unknown(&request, &mapped.file, mapped.start);
+	if (image && found) {
+		__u64 vdso = (__u64)BPF_CORE_READ(mm, context.vdso);
+
+		mark_code(image, mm->start_code, mm->end_code);
+		mark_code(image, mapped.start, mapped.end);
+		if (vdso)
+			mark_code(image, vdso, vdso + VDSO_BYTES);
+	} else if (image) {
+		/* Code at an unknown place: take every word for code. */
+		process->image = 0;
+		release_image(image_id);
 	}
 	send_request(&request, (__u64)task->tgid << 32 | (__u32)task->pid);
 }
@@ -123,6 +136,78 @@ static __always_inline void key_of_descriptor(struct task_struct *task, __u32 de
 }
 
 /*
+ * Notes new code, and gives the process a new space where an address of it may
+ * have meant something else before, or means something else in a process that
+ * has the same space.
+ */
+static __always_inline void note_code(struct process *process, __u64 start, __u64 end,
+				      bool is_file, bool moved, bool fixed)
+{
+	__u64 image_id = process->image;
+	struct image *image = bpf_map_lookup_elem(&images, &image_id);
+
+	if (!image) {
+		/* Not known what was where. */
+		if (is_file || moved)
+			process->space = new_id();
+		return;
+	}
+	/*
+	 * Code over code, as some loaders do. Granules at the edges are shared
+	 * with neighbours, so only whole ones tell.
+	 */
+	if (fixed && has_code(image, (start + GRANULE - 1) & ~(GRANULE - 1), end & ~(GRANULE - 1)))
+		image->ambiguous = 1;
+	bool seen = mark_code(image, start, end);
+
+	if (moved || (is_file && image->references > 1))
+		image->ambiguous = 1;
+	if (seen && image->ambiguous && (is_file || moved))
+		process->space = new_id();
+}
+
+static __always_inline void on_unmapped(const struct process *process, __u64 start, __u64 end)
+{
+	__u64 image_id = process->image;
+	struct image *image = bpf_map_lookup_elem(&images, &image_id);
+
+	if (image && !image->ambiguous && has_code(image, start, end))
+		image->ambiguous = 1;
+}
+
+static __always_inline void on_mapped(struct process *process, struct task_struct *task,
+				      __u64 start, __u64 length, bool mmap, bool fixed,
+				      __u32 descriptor)
+{
+	struct attach_record request = {};
+	struct mapped mapped = {};
+
+	if (bpf_find_vma(task, start, note_mapped, &mapped, 0) || !mapped.file.inode) {
+		/* The lock was taken, or it is no file's. */
+		if (mmap)
+			key_of_descriptor(task, descriptor, &mapped.file);
+	}
+	bool is_file = mapped.file.inode != 0;
+
+	note_code(process, start, start + length, is_file, false, fixed);
+	if (!is_file)
+		return;
+	add_unknown(&request, &mapped.file, start);
+	send_request(&request, bpf_get_current_pid_tgid());
+}
+
+static __always_inline void on_moved(struct process *process, struct task_struct *task,
+				     __u64 start, __u64 length)
+{
+	struct mapped mapped = {};
+
+	/* Only the mapping tells whether it is code; if in doubt, it is. */
+	if (!bpf_find_vma(task, start, note_mapped, &mapped, 0) && !(mapped.flags & VM_EXEC_BIT))
+		return;
+	note_code(process, start, start + length, true, true, false);
+}
+
+/*
  * Every system call's exit; the argument registers are still there. Not the
  * tracepoint of each call: those need tracefs, which containers lack.
  */
@@ -131,57 +216,37 @@ int BPF_PROG(on_syscall_exit, struct pt_regs *regs, long result)
 {
 	long number = SYSCALL_NUMBER(regs);
 	bool mmap = number == NR_MMAP;
-	bool mremap = number == NR_MREMAP;
 
-	if (!mmap && !mremap && number != NR_MPROTECT && number != NR_PKEY_MPROTECT)
+	if (!mmap && number != NR_MUNMAP && number != NR_MREMAP && number != NR_MPROTECT &&
+	    number != NR_PKEY_MPROTECT)
 		return 0;
-	__u64 id = bpf_get_current_pid_tgid();
-	__u32 tgid = id >> 32;
+	__u64 protection = SYSCALL_ARG2(regs);
+	struct task_struct *task = bpf_get_current_task_btf();
 
-	if (!recording)
+	if (mmap || number == NR_MPROTECT || number == NR_PKEY_MPROTECT) {
+		if (task->personality & READ_IMPLIES_EXEC_BIT && protection & PROT_READ_BIT)
+			protection |= PROT_EXEC_BIT;
+		if (!(protection & PROT_EXEC_BIT))
+			return 0;
+	}
+	/* An error is -4095 to -1. */
+	if (!recording || (__u64)result >= (__u64)-4095l)
 		return 0;
+	__u32 tgid = bpf_get_current_pid_tgid() >> 32;
 	struct process *process = bpf_map_lookup_elem(&processes, &tgid);
 
 	if (!process || !process->active)
 		return 0;
-	/* An error is -4095 to -1. */
-	if ((__u64)result >= (__u64)-4095l)
-		return 0;
-	struct task_struct *task = bpf_get_current_task_btf();
-	__u64 protection = SYSCALL_ARG2(regs);
-	__u64 start = mmap || mremap ? (__u64)result : SYSCALL_ARG0(regs);
-	__u64 length = mremap ? SYSCALL_ARG2(regs) : SYSCALL_ARG1(regs);
-	struct mapped mapped = {};
+	__u64 first = SYSCALL_ARG0(regs);
+	__u64 second = SYSCALL_ARG1(regs);
 
-	if (task->personality & READ_IMPLIES_EXEC_BIT && protection & PROT_READ_BIT)
-		protection |= PROT_EXEC_BIT;
-	if (mremap) {
-		/* Moved code: only the mapping tells. */
-		if (bpf_find_vma(task, start, note_mapped, &mapped, 0) == 0 &&
-		    !(mapped.flags & VM_EXEC_BIT))
-			return 0;
-		mark_code(process->image, start, start + length);
-		process->space = new_id();
-		return 0;
-	}
-	if (!(protection & PROT_EXEC_BIT))
-		return 0;
-	bool seen = mark_code(process->image, start, start + length);
-
-	if (bpf_find_vma(task, start, note_mapped, &mapped, 0) || !mapped.file.inode) {
-		/* The lock was taken, or it is no file's. */
-		if (mmap)
-			key_of_descriptor(task, (__u32)SYSCALL_ARG4(regs), &mapped.file);
-	}
-	if (!mapped.file.inode)
-		return 0;
-	/* Other code than before may be there now. */
-	if (seen)
-		process->space = new_id();
-	struct attach_record request = {};
-
-	add_unknown(&request, &mapped.file, start);
-	send_request(&request, id);
+	if (number == NR_MUNMAP)
+		on_unmapped(process, first, first + second);
+	else if (number == NR_MREMAP)
+		on_moved(process, task, result, SYSCALL_ARG2(regs));
+	else
+		on_mapped(process, task, mmap ? (__u64)result : first, second, mmap,
+			  mmap && SYSCALL_ARG3(regs) & MAP_FIXED_BIT, SYSCALL_ARG4(regs));
 	return 0;
 }
 

@@ -83,12 +83,6 @@ int BPF_PROG(on_exec, struct task_struct *task, int old_tid, struct linux_binprm
 		count(COUNT_CALL_MAP_FULL);
 	emit_plain(EVENT_EXEC, 0, (__u64)tgid << 32 | tid, 0);
 
-	/* The vdso is one or two pages. */
-	__u64 vdso = (__u64)BPF_CORE_READ(mm, context.vdso);
-
-	if (vdso)
-		mark_code(process->image, vdso, vdso + 8192);
-	mark_code(process->image, mm->start_code, mm->end_code);
 	note_exec_files(task, mm, process);
 	return 0;
 }

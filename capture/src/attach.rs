@@ -2,6 +2,7 @@
 //! until this thread has.
 
 use crate::{
+    clock::monotonic_ns,
     error::{Error, Result},
     probes::Probes,
     ring::Ring,
@@ -11,6 +12,7 @@ use libbpf_rs::{MapCore as _, MapFlags, MapHandle};
 use memtrack_artifact::{LossReason, Losses};
 use memtrack_bpf::record::{AttachRequest, FileKey};
 use std::{
+    collections::HashMap,
     fs::{self, File, OpenOptions},
     io,
     os::{
@@ -40,7 +42,11 @@ const USUAL_LIBRARIES: [&str; 5] = [
 /// What the attaching thread works with.
 pub(crate) struct Attacher<'a> {
     probes: Probes<'a>,
+    /// Files that were looked at, as the programs name them.
     known: MapHandle,
+    /// Files that were looked at, by device and inode of fstat(2), with their
+    /// length: each is probed once, whatever the kernel calls it.
+    probed: HashMap<(u64, u64), u64>,
     stops: &'a Stops,
     losses: Losses,
 }
@@ -51,6 +57,7 @@ impl<'a> Attacher<'a> {
         Self {
             probes,
             known,
+            probed: HashMap::new(),
             stops,
             losses: Losses::default(),
         }
@@ -67,7 +74,7 @@ impl<'a> Attacher<'a> {
             };
             // On some file systems (btrfs, overlayfs) stat(2) names another
             // device than the mapping will: then the file is asked for again,
-            // and `known_places` keeps it from being probed twice.
+            // and `probed` keeps it from being probed twice.
             let key = FileKey {
                 inode: metadata.ino(),
                 device: (libc::major(metadata.dev()), libc::minor(metadata.dev())),
@@ -132,12 +139,34 @@ impl<'a> Attacher<'a> {
 
     /// Probes a file where it has something to probe, and makes it known.
     fn look_at(&mut self, key: FileKey, file: &File, name: &str) -> Result<()> {
-        if let Err(error) = self.probes.add(file, name) {
-            self.fail(crate::clock::monotonic_ns(), error.to_string());
+        match self.is_probed(file) {
+            Ok(true) => {}
+            Ok(false) => {
+                if let Err(error) = self.probes.add(file, name) {
+                    self.fail(monotonic_ns(), error.to_string());
+                }
+            }
+            Err(error) => self.fail(monotonic_ns(), format!("{name}: {error}")),
         }
         self.known
             .update(&key.to_bytes(), &1_u32.to_ne_bytes(), MapFlags::ANY)
             .map_err(known_files)
+    }
+
+    /// Whether a file was looked at before, under whatever name; if not, it is
+    /// noted now. A file that was rewritten in place since then still has its
+    /// old probes, at places that mean something else by now: they are left
+    /// alone, and that is said.
+    fn is_probed(&mut self, file: &File) -> io::Result<bool> {
+        let metadata = file.metadata()?;
+        let identity = (metadata.dev(), metadata.ino());
+        match self.probed.insert(identity, metadata.len()) {
+            None => Ok(false),
+            Some(len) if len == metadata.len() => Ok(true),
+            Some(_) => Err(io::Error::other(
+                "the file was rewritten while it was probed; its calls are not recorded",
+            )),
+        }
     }
 
     fn is_known(&self, key: FileKey) -> Result<bool> {

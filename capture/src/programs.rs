@@ -23,7 +23,7 @@ const HIGH_PERCENT: u64 = 75;
 /// Below this fill everybody goes on.
 pub(crate) const LOW_PERCENT: u64 = 25;
 /// Length of `struct image` of `bpf/maps.h`.
-const IMAGE_BYTES: usize = 1024 * 8 + 8;
+const IMAGE_BYTES: usize = 1024 * 8 + 16;
 /// `image_templates`: the entry that says "code everywhere".
 const EVERYWHERE: u32 = 1;
 
