@@ -1,5 +1,7 @@
 //! Whole analyses of artifacts that are written here.
 
+#![allow(clippy::unwrap_used)]
+
 mod recording;
 
 use memtrack_analyze::{

@@ -178,6 +178,27 @@ fn text_says_what_a_limit_leaves_out() {
 }
 
 #[test]
+fn text_shows_the_site_whole_and_some_callers() {
+    let mut findings = small();
+    findings.frames.push(FrameInfo {
+        signal: true,
+        ..frame("__restore_rt", "", 0, false)
+    });
+    findings.frames.push(frame("step", "/src/main.c", 50, true));
+    findings.frames.push(frame("run", "/src/main.c", 60, false));
+    findings.stacks = vec![StackCost {
+        frames: vec![0, 1, 2, 6, 7, 8, 3],
+        allocator_frames: 1,
+        ..findings.stacks[0].clone()
+    }];
+    findings.sites = vec![Site {
+        stacks: 2_000,
+        ..findings.sites[0].clone()
+    }];
+    insta::assert_snapshot!(written("text", &findings, &Options::default()));
+}
+
+#[test]
 fn text_of_nothing() {
     insta::assert_snapshot!(written("text", &Findings::default(), &Options::default()));
 }

@@ -125,18 +125,21 @@ fn describe(findings: &Findings, site: &Site, callers: usize) -> String {
             .get(stack.allocator_frames as usize..)
             .unwrap_or_default()
     });
+    // The site's own inline chain is shown whole: it is one place in the
+    // program. Of what is further out, so many frames as were asked for.
+    let mut own = true;
     let mut inlined = frame_at(site.frame).is_some_and(|frame| frame.inline);
-    let mut shown = 0;
+    let mut signalled = false;
+    let mut left = callers;
     for frame in outward.iter().skip(1).filter_map(|&frame| frame_at(frame)) {
-        if !inlined && shown == callers {
-            break;
+        own = own && inlined;
+        if !own {
+            let Some(fewer) = left.checked_sub(1) else {
+                break;
+            };
+            left = fewer;
         }
-        let how = if inlined {
-            "inlined into"
-        } else {
-            shown += 1;
-            "called by"
-        };
+        let how = if inlined { "inlined into" } else { "called by" };
         let signal = if frame.signal {
             "signal handler, in "
         } else {
@@ -147,7 +150,7 @@ fn describe(findings: &Findings, site: &Site, callers: usize) -> String {
     }
     if site.stacks > 1 {
         lines.push(format!(
-            "  in {} stacks, of which the costliest is shown",
+            "  on {} stacks; the costliest is shown",
             count(u64::from(site.stacks))
         ));
     }
