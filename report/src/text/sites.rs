@@ -139,13 +139,14 @@ fn describe(findings: &Findings, site: &Site, callers: usize) -> String {
             };
             left = fewer;
         }
-        let how = if inlined { "inlined into" } else { "called by" };
-        let signal = if frame.signal {
-            "signal handler, in "
-        } else {
-            ""
+        let how = match (inlined, signalled, frame.signal) {
+            (true, ..) => "inlined into",
+            (_, true, _) => "interrupted",
+            (.., true) => "called by a signal, from",
+            _ => "called by",
         };
-        lines.push(format!("  {how} {signal}{}", place(frame)));
+        lines.push(format!("  {how} {}", place(frame)));
+        signalled = frame.signal;
         inlined = frame.inline;
     }
     if site.stacks > 1 {
