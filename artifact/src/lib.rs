@@ -2,7 +2,54 @@
 //! stage reads.
 //!
 //! This room owns the bytes on disk, the identifiers, the kinds of address and
-//! the record of losses. It knows nothing of BPF, unwinding or reports.
+//! the record of losses. It knows nothing of BPF, unwinding or reports. The
+//! bytes are specified in `FORMAT.md`, beside this crate's manifest.
+//!
+//! ```
+//! use memtrack_artifact::*;
+//!
+//! # let header = Header {
+//! #     memtrack_version: "0.1.0".into(), architecture: Architecture::X86_64,
+//! #     page_bytes: 4096, start_monotonic_ns: 0, start_wall_ns: 0,
+//! #     kernel: String::new(), command: vec![], environment_names: vec![],
+//! #     working_directory: ByteString::default(), options: vec![],
+//! #     backend: "bpf".into(),
+//! # };
+//! # let ending = Ending {
+//! #     end_monotonic_ns: 9000, status: None, root_pid: None, null_frees: 0,
+//! # };
+//! let mut writer = ArtifactWriter::new(Vec::new(), &header)?;
+//! writer.event(&Event {
+//!     kind: EventKind::Malloc,
+//!     flags: EventFlags::default(),
+//!     start_ns: 1000,
+//!     time_ns: 1250,
+//!     pid: Pid(7),
+//!     tid: Tid(7),
+//!     address: 0x5555_0000_1010,
+//!     size: 24,
+//!     old_address: 0,
+//!     alignment: 0,
+//!     stack: Some(StackId(0)),
+//! })?;
+//! let (bytes, summary) = writer.finish(&Losses::default(), &ending)?;
+//! assert_eq!(summary.events, 1);
+//!
+//! let artifact = Artifact::from_bytes("run.mtk", bytes)?;
+//! assert!(artifact.completeness().is_whole());
+//! for chunk in artifact.event_chunks() {
+//!     let batch = chunk.decode_columns(Columns::SIZE)?;
+//!     assert_eq!(batch.sizes, [24]);
+//! }
+//! # Ok::<(), Error>(())
+//! ```
+//!
+//! Threads may share an [`Artifact`] and decode its chunks side by side; an
+//! [`ArtifactWriter`] and an [`EventDecoder`] belong to one thread at a time.
+//!
+//! Bytes are never trusted: every length, id and checksum is checked, what is
+//! damaged is left out and told in [`Completeness`], and a file of a few MiB
+//! cannot make a reader take more than 256 MiB.
 
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 

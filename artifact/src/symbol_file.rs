@@ -108,7 +108,7 @@ fn read(name: &str, bytes: &[u8]) -> Result<Symbols> {
     if let Some(offset) = index.completeness.cut_at {
         return Err(malformed(offset, "the file is cut inside a chunk".into()));
     }
-    let mut unpacker = Unpacker::new().map_err(|what| malformed(0, what))?;
+    let mut unpacker = Unpacker::default();
     let mut buffer = Vec::new();
     let memory = MEMORY_BYTES.saturating_add(bytes.len().saturating_mul(MEMORY_PER_BYTE));
     let mut builder = symbols::Builder::new(memory);

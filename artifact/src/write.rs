@@ -14,14 +14,13 @@ use crate::{
         input::Broken,
         kind,
         records::{self, Footer},
+        section,
         stacks::StackEncoder,
     },
     version::{ARTIFACT_MAGIC, FORMAT_VERSION},
 };
 use std::io::Write;
 
-/// Longest part of a section in one chunk: what a reader holds at once.
-const SECTION_PART_BYTES: usize = 4 << 20;
 /// Bytes of module records after which they are written.
 const RECORDS_TARGET_BYTES: usize = 64 << 10;
 /// Chunks after which [`ArtifactWriter::flush`] no longer ends chunks early,
@@ -64,7 +63,8 @@ pub struct WriteSummary {
 }
 
 impl<W: Write> ArtifactWriter<W> {
-    /// Begins an artifact with its header.
+    /// Begins an artifact with its header. Of a command line of more than
+    /// 512 KiB only a part is kept, which the header's options then say.
     pub fn new(sink: W, header: &Header) -> Result<Self> {
         let preamble = Preamble {
             version: FORMAT_VERSION,
@@ -80,7 +80,9 @@ impl<W: Write> ArtifactWriter<W> {
             footer: Footer::default(),
             payload: Vec::new(),
         };
-        writer.write_record(kind::HEADER, 0, header)?;
+        let mut bytes = Vec::new();
+        records::append_header(&mut bytes, header).map_err(|what| refuse(0, what))?;
+        writer.write(kind::HEADER, 1, (0, 0), &bytes)?;
         writer.chunks.flush()?;
         Ok(writer)
     }
@@ -121,6 +123,9 @@ impl<W: Write> ArtifactWriter<W> {
     /// Appends a keyed module with the bytes of its sections, in the order of
     /// `module.sections`. `module.id` is given here and returned; each
     /// section's `len` is set to the length of its bytes.
+    ///
+    /// A description of more than 512 KiB is an error, after which the writer
+    /// goes on as if it had not been given.
     pub fn module(&mut self, mut module: Module, sections: &[&[u8]]) -> Result<ModuleId> {
         let offset = self.chunks.offset();
         if sections.len() != module.sections.len() {
@@ -141,14 +146,19 @@ impl<W: Write> ArtifactWriter<W> {
         self.write_record(kind::MODULE, u64::from(id.0), &module)?;
         self.next_module += 1;
         for (number, bytes) in sections.iter().enumerate() {
-            for (part, bytes) in bytes.chunks(SECTION_PART_BYTES).enumerate() {
+            let ratio = if bytes.len() > section::FREE_BYTES {
+                section::MAX_RATIO
+            } else {
+                usize::MAX
+            };
+            for (part, bytes) in bytes.chunks(section::PART_BYTES).enumerate() {
                 let draft = Draft {
                     kind: kind::SECTION,
                     count: 1,
                     first: u64::from(id.0) << 32 | number as u64,
-                    last: (part * SECTION_PART_BYTES) as u64,
+                    last: (part * section::PART_BYTES) as u64,
                 };
-                self.chunks.write(draft, bytes)?;
+                self.chunks.write_within(draft, bytes, ratio)?;
                 count(&mut self.footer, kind::SECTION, 1);
             }
         }

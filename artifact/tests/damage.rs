@@ -98,7 +98,13 @@ fn a_damaged_chunk_costs_no_other() {
     let bytes = common::small();
     let (events, _) = read_all(&Artifact::from_bytes("t", bytes.clone()).unwrap());
     for (number, &(offset, len)) in chunks(&bytes).iter().enumerate().skip(1) {
-        for at in [offset, offset + 20, offset + 50, offset + 56, offset + len - 1] {
+        for at in [
+            offset,
+            offset + 20,
+            offset + 50,
+            offset + 56,
+            offset + len - 1,
+        ] {
             let mut changed = bytes.clone();
             changed[at] ^= 0x40;
             let artifact = open_changed("a flip", changed).unwrap();
@@ -106,7 +112,10 @@ fn a_damaged_chunk_costs_no_other() {
             assert!(damage.len() <= 3, "{damage:?}");
             assert_eq!(damage[0].offset, offset as u64, "{damage:?}");
             let left = read_all(&artifact).0;
-            assert!(left == events || left == events * 2 / 3, "chunk {number}: {left}");
+            assert!(
+                left == events || left == events * 2 / 3,
+                "chunk {number}: {left}"
+            );
         }
     }
 }
@@ -151,21 +160,31 @@ fn a_chunk_of_another_file_is_not_taken() {
     other_header.start_wall_ns += 1;
     let mut writer = memtrack_artifact::ArtifactWriter::new(Vec::new(), &other_header).unwrap();
     writer.event(&common::malloc(1_000_000, 16, 1, 0)).unwrap();
-    let other = writer.finish(&common::losses(), &common::ending()).unwrap().0;
+    let other = writer
+        .finish(&common::losses(), &common::ending())
+        .unwrap()
+        .0;
     let (offset, len) = chunks(&other)[1];
     let end = chunks(&bytes)[1].0;
     let spliced = [&bytes[..end], &other[offset..offset + len], &bytes[end..]].concat();
     let artifact = open_changed("a splice", spliced).unwrap();
-    assert_eq!(read_all(&artifact), read_all(&Artifact::from_bytes("t", bytes).unwrap()));
+    assert_eq!(
+        read_all(&artifact),
+        read_all(&Artifact::from_bytes("t", bytes).unwrap())
+    );
 }
 
 #[test]
-fn a_newer_version_is_refused_by_name() {
+fn a_changed_version_is_damage_not_a_newer_version() {
     let mut bytes = common::small();
     bytes[8] = 2;
-    // The checksum of the preamble comes first: this is a flipped bit.
-    let error = Artifact::from_bytes("f.mtk", bytes).unwrap_err().to_string();
-    assert!(error.starts_with("f.mtk: ") && error.contains("checksum"), "{error}");
+    let error = Artifact::from_bytes("f.mtk", bytes)
+        .unwrap_err()
+        .to_string();
+    assert!(
+        error.starts_with("f.mtk: ") && error.contains("checksum"),
+        "{error}"
+    );
 }
 
 proptest! {

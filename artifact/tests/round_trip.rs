@@ -230,6 +230,20 @@ fn a_long_section_is_cut_into_parts() {
 }
 
 #[test]
+fn a_very_long_section_of_zeros_is_no_bomb() {
+    let zeros = vec![0; 100 << 20];
+    let mut writer = ArtifactWriter::new(Vec::new(), &common::header()).unwrap();
+    writer.module(common::module(), &[&zeros, b""]).unwrap();
+    let bytes = writer
+        .finish(&common::losses(), &common::ending())
+        .unwrap()
+        .0;
+    let artifact = Artifact::from_bytes("test", bytes).unwrap();
+    let section = artifact.section(ModuleId(0), ".eh_frame").unwrap();
+    assert!(section == Some(zeros));
+}
+
+#[test]
 fn the_same_records_give_the_same_bytes() {
     assert_eq!(common::small(), common::small());
     let artifact = |bytes| Artifact::from_bytes("t", bytes).unwrap().fingerprint();

@@ -32,10 +32,16 @@ static STACK_ARTIFACT: LazyLock<Artifact> =
     LazyLock::new(|| open(write(Vec::new(), &[], &RECORDED)));
 
 fn main() {
-    for (name, events) in [("one thread", &ONE_THREAD), ("eight threads", &EIGHT_THREADS)] {
+    for (name, events) in [
+        ("one thread", &ONE_THREAD),
+        ("eight threads", &EIGHT_THREADS),
+    ] {
         let artifact = open(write(Vec::new(), events, &[]));
         let bytes = part(&artifact, "events");
-        println!("{name}: {:.2} bytes per event", bytes as f64 / EVENTS as f64);
+        println!(
+            "{name}: {:.2} bytes per event",
+            bytes as f64 / EVENTS as f64
+        );
     }
     let windows: usize = RECORDED.iter().map(|stack| stack.window.len()).sum();
     println!(
@@ -59,7 +65,9 @@ fn write<W: io::Write>(sink: W, events: &[Event], stacks: &[Stack]) -> W {
         writer.event(event).expect("a sink that takes everything");
     }
     for stack in stacks {
-        writer.stack(&stack.record()).expect("a sink that takes everything");
+        writer
+            .stack(&stack.record())
+            .expect("a sink that takes everything");
     }
     let ending = Ending {
         end_monotonic_ns: 0,
@@ -120,7 +128,10 @@ fn decode_for_replay(bencher: Bencher<'_, '_>) {
         Columns::OLD_ADDRESS,
         Columns::STACK,
     ];
-    decode(bencher, wanted.into_iter().fold(Columns::NONE, Columns::and));
+    decode(
+        bencher,
+        wanted.into_iter().fold(Columns::NONE, Columns::and),
+    );
 }
 
 fn decode(bencher: Bencher<'_, '_>, wanted: Columns) {

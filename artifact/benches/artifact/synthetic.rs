@@ -71,10 +71,13 @@ impl Heap {
 
     fn allocate(&mut self, size: u64) -> u64 {
         let class = Self::class(size);
-        self.free.get_mut(&class).and_then(Vec::pop).unwrap_or_else(|| {
-            self.end += class;
-            self.end - class
-        })
+        self.free
+            .get_mut(&class)
+            .and_then(Vec::pop)
+            .unwrap_or_else(|| {
+                self.end += class;
+                self.end - class
+            })
     }
 }
 
@@ -118,11 +121,18 @@ pub(crate) fn events(count: usize, threads: u64) -> Vec<Event> {
                 _ => EventKind::Malloc,
             };
             let size = SIZES[(site.wrapping_mul(7919) % 17) as usize];
-            event.size = if site % 8 == 1 { size + random.below(4000) } else { size };
+            event.size = if site % 8 == 1 {
+                size + random.below(4000)
+            } else {
+                size
+            };
             if event.kind == EventKind::Realloc {
                 let (old, old_size) = live.swap_remove(live.len() - 1);
                 event.old_address = old;
-                heap.free.entry(Heap::class(old_size)).or_default().push(old);
+                heap.free
+                    .entry(Heap::class(old_size))
+                    .or_default()
+                    .push(old);
             }
             event.address = heap.allocate(event.size);
             live.push((event.address, event.size));
@@ -132,7 +142,10 @@ pub(crate) fn events(count: usize, threads: u64) -> Vec<Event> {
             // Mostly the younger blocks.
             let back = random.zipf(live.len() as u64) as usize;
             let (address, size) = live.swap_remove(live.len() - 1 - back);
-            heap.free.entry(Heap::class(size)).or_default().push(address);
+            heap.free
+                .entry(Heap::class(size))
+                .or_default()
+                .push(address);
             event.address = address;
         }
         events.push(event);

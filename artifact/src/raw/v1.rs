@@ -14,6 +14,18 @@ pub(crate) mod stacks;
 pub(crate) mod symbols;
 pub(crate) mod words;
 
+/// Sections of keyed modules.
+pub(crate) mod section {
+    /// Longest part of a section in one chunk: what a reader holds at once.
+    pub(crate) const PART_BYTES: usize = 4 << 20;
+    /// How many times longer than its stored bytes a section may be beyond
+    /// [`FREE_BYTES`]: bounds what a small file can make a reader allocate.
+    /// Debug information shrinks to a fifth, not to a sixty-fourth.
+    pub(crate) const MAX_RATIO: usize = 64;
+    /// A section of up to this many bytes may be of any ratio.
+    pub(crate) const FREE_BYTES: usize = 32 << 20;
+}
+
 /// The kinds of chunk of both kinds of file. A reader skips a kind that it
 /// does not know, and says so.
 pub(crate) mod kind {

@@ -29,11 +29,11 @@ use std::{
 
 /// Memory that module records may take at least; a larger file may take
 /// more, since it must have stored them somewhere.
-const RECORD_MEMORY_BYTES: usize = 128 << 20;
+const RECORD_MEMORY_BYTES: usize = 96 << 20;
 /// Further memory that module records may take per byte of the file.
 const RECORD_MEMORY_PER_BYTE: usize = 4;
 /// Memory that descriptions of modules may take.
-const MODULE_MEMORY_BYTES: usize = 48 << 20;
+const MODULE_MEMORY_BYTES: usize = 32 << 20;
 /// Most keyed modules.
 const MAX_MODULES: usize = 1 << 16;
 
@@ -76,9 +76,12 @@ impl Contents {
             footer: None,
             has_losses: false,
             parts: Vec::new(),
-            record_memory: RECORD_MEMORY_BYTES
-                .saturating_add(source.bytes().len().saturating_mul(RECORD_MEMORY_PER_BYTE)),
-            module_memory: MODULE_MEMORY_BYTES,
+            record_memory: Budget::new(
+                "module records",
+                RECORD_MEMORY_BYTES
+                    .saturating_add(source.bytes().len().saturating_mul(RECORD_MEMORY_PER_BYTE)),
+            ),
+            module_memory: Budget::new("descriptions of modules", MODULE_MEMORY_BYTES),
             unknown_events: 0,
         };
         for entry in &source.entries {
@@ -153,8 +156,8 @@ struct Reader<'a> {
     footer: Option<(u64, Footer)>,
     has_losses: bool,
     parts: Vec<(u64, u64, Entry)>,
-    record_memory: usize,
-    module_memory: usize,
+    record_memory: Budget,
+    module_memory: Budget,
     unknown_events: u64,
 }
 
@@ -191,13 +194,13 @@ impl Reader<'_> {
             kind::MODULE_RECORDS => self.module_records(entry)?,
             kind::MODULE => self.module(entry, header)?,
             kind::REFUSED => {
+                self.module_memory.check()?;
                 let bytes = self.unpacked(entry)?;
                 let mut input = Input(&bytes);
                 while let Some(record) = records::next(&mut input)? {
                     let refused = records::decode::<RefusedModule>(record)?;
-                    self.spend_module_memory(
-                        refused.reason.len() + refused.mapped_as.path.len() + 256,
-                    )?;
+                    self.module_memory
+                        .spend(refused.reason.len() + refused.mapped_as.path.len() + 256)?;
                     self.contents.refused.push(refused);
                 }
             }
@@ -240,6 +243,7 @@ impl Reader<'_> {
     }
 
     fn module_records(&mut self, entry: &Entry) -> Result<(), Broken> {
+        self.record_memory.check()?;
         let bytes = self.unpacked(entry)?;
         let mut input = Input(&bytes);
         let mut unreadable = 0u64;
@@ -248,10 +252,7 @@ impl Reader<'_> {
             match records::decode::<ModuleRecord>(record) {
                 Ok(record) => {
                     let memory = size_of::<ModuleRecord>() + record.heap_bytes();
-                    self.record_memory =
-                        self.record_memory.checked_sub(memory).ok_or_else(|| {
-                            Broken("these module records need more memory than is allowed".into())
-                        })?;
+                    self.record_memory.spend(memory)?;
                     self.contents.records.push(record);
                 }
                 Err(Broken(what)) => {
@@ -273,10 +274,12 @@ impl Reader<'_> {
             .ok()
             .filter(|&id| id < MAX_MODULES)
             .ok_or_else(|| Broken(format!("module id {} is too large", header.first)))?;
+        self.module_memory.check()?;
         let mut module: Module = self.record(entry)?;
         module.id = ModuleId(id as u32);
         let gap = (id + 1).saturating_sub(self.contents.modules.len());
-        self.spend_module_memory(module.heap_bytes() + gap * size_of::<Module>())?;
+        self.module_memory
+            .spend(module.heap_bytes() + gap * size_of::<Module>())?;
         while self.contents.modules.len() <= id {
             let id = ModuleId(self.contents.modules.len() as u32);
             self.contents.modules.push(missing_module(id));
@@ -284,14 +287,6 @@ impl Reader<'_> {
         if let Some(slot) = self.contents.modules.get_mut(id) {
             *slot = module;
         }
-        Ok(())
-    }
-
-    fn spend_module_memory(&mut self, bytes: usize) -> Result<(), Broken> {
-        self.module_memory = self
-            .module_memory
-            .checked_sub(bytes)
-            .ok_or("the modules' descriptions need more memory than is allowed")?;
         Ok(())
     }
 
@@ -325,6 +320,38 @@ impl Reader<'_> {
             self.contents.losses.notes.push(note.into());
         }
         self.contents
+    }
+}
+
+/// Memory that one kind of content may still take. Once it is spent, nothing
+/// more of that kind is even decoded.
+struct Budget {
+    of: &'static str,
+    left: Option<usize>,
+}
+
+impl Budget {
+    fn new(of: &'static str, bytes: usize) -> Self {
+        Self {
+            of,
+            left: Some(bytes),
+        }
+    }
+
+    fn check(&self) -> Result<(), Broken> {
+        match self.left {
+            Some(_) => Ok(()),
+            None => Err(Broken(format!(
+                "the {} need more memory than is allowed for a file of this length: \
+                 the rest is not read",
+                self.of
+            ))),
+        }
+    }
+
+    fn spend(&mut self, bytes: usize) -> Result<(), Broken> {
+        self.left = self.left.and_then(|left| left.checked_sub(bytes));
+        self.check()
     }
 }
 

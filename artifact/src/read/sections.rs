@@ -4,15 +4,13 @@ use super::Artifact;
 use crate::{
     error::Result,
     id::ModuleId,
-    raw::v1::{input::Broken, kind},
+    raw::v1::{
+        input::Broken,
+        kind,
+        section::{FREE_BYTES, MAX_RATIO},
+    },
     scan::Entry,
 };
-
-/// How many times longer than its stored bytes a section may be...
-const MAX_RATIO: u64 = 64;
-/// ... beyond this many bytes: bounds what a small file can make a reader
-/// allocate. Debug information shrinks to a fifth, not to a sixty-fourth.
-const FREE_BYTES: u64 = 32 << 20;
 
 /// See [`Artifact::section`].
 pub(super) fn read(artifact: &Artifact, module: ModuleId, name: &str) -> Result<Option<Vec<u8>>> {
@@ -45,7 +43,7 @@ pub(super) fn read(artifact: &Artifact, module: ModuleId, name: &str) -> Result<
         stored += u64::from(header.stored_bytes);
         end += u64::from(header.raw_bytes);
     }
-    if end != info.len || end > FREE_BYTES + MAX_RATIO * stored {
+    if end != info.len || end > FREE_BYTES as u64 + MAX_RATIO as u64 * stored {
         return Err(source.malformed(
             first_offset,
             Broken(format!(

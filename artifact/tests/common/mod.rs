@@ -1,6 +1,8 @@
 //! What the integration tests build artifacts from.
 #![allow(dead_code)] // Each test uses its own part of it.
 
+pub(crate) mod forge;
+
 use memtrack_artifact::{
     Architecture, ArtifactWriter, Avma, BuildId, ByteString, Ending, Event, EventFlags, EventKind,
     ExitStatus, FileIdentity, FileOffset, Header, LossReason, Losses, MappedFile, Mapping, Module,

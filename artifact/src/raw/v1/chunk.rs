@@ -196,14 +196,17 @@ impl ChunkHeader {
     }
 }
 
-/// Decompresses payloads; its memory is reused.
-pub(crate) struct Unpacker(Decompressor<'static>);
+/// Decompresses payloads; its memory is taken at the first use, and reused.
+#[derive(Default)]
+pub(crate) struct Unpacker(Option<Decompressor<'static>>);
 
 impl Unpacker {
-    pub(crate) fn new() -> Parsed<Self> {
-        Decompressor::new()
-            .map(Self)
-            .map_err(|error| Broken(format!("zstd cannot start: {error}")))
+    fn zstd(&mut self) -> Parsed<&mut Decompressor<'static>> {
+        if self.0.is_none() {
+            let started = Decompressor::new();
+            self.0 = Some(started.map_err(|error| Broken(format!("zstd cannot start: {error}")))?);
+        }
+        self.0.as_mut().ok_or_else(|| "zstd is not there".into())
     }
 
     /// The bytes before compression, which must be exactly `raw_bytes` many:
@@ -226,7 +229,7 @@ impl Unpacker {
             Codec::Zstd => {
                 buffer.clear();
                 buffer.reserve(raw_bytes);
-                self.0
+                self.zstd()?
                     .decompress_to_buffer(stored, buffer)
                     .map_err(|error| Broken(format!("the zstd data are broken: {error}")))?;
                 buffer
@@ -287,8 +290,17 @@ impl<W: Write> ChunkWriter<W> {
 
     /// Writes a chunk, compressed if that makes it shorter.
     pub(crate) fn write(&mut self, draft: Draft, raw: &[u8]) -> Result<()> {
+        self.write_within(draft, raw, usize::MAX)
+    }
+
+    /// The same, unless it would become more than `ratio` times shorter: then
+    /// it is stored as it is.
+    pub(crate) fn write_within(&mut self, draft: Draft, raw: &[u8], ratio: usize) -> Result<()> {
         let mut packed = std::mem::take(&mut self.packer.buffer);
-        let (codec, stored) = self.packer.pack(raw, &mut packed);
+        let (mut codec, mut stored) = self.packer.pack(raw, &mut packed);
+        if stored.len().saturating_mul(ratio) < raw.len() {
+            (codec, stored) = (Codec::Stored, raw);
+        }
         let result = self.write_packed(draft, raw.len(), codec, stored);
         self.packer.buffer = packed;
         result

@@ -18,10 +18,10 @@ use std::collections::BTreeMap;
 use super::words::{WordWriter, Words, apply, difference};
 
 /// Longest record. One byte of a record can become 24 bytes of memory (an
-/// empty string in a list), so this bounds a record's memory to about 100 MiB.
-pub(crate) const MAX_RECORD_BYTES: usize = 4 << 20;
+/// empty string in a list), and 48 while the list grows.
+pub(crate) const MAX_RECORD_BYTES: usize = 512 << 10;
 /// Most pauses that a file tells of.
-pub(crate) const MAX_PAUSES: usize = 1 << 20;
+pub(crate) const MAX_PAUSES: usize = 1 << 19;
 
 /// Appends a record.
 pub(crate) fn append<T: Serialize>(out: &mut Vec<u8>, record: &T) -> Parsed<()> {
@@ -59,6 +59,32 @@ pub(crate) fn next<'a>(input: &mut Input<'a>) -> Parsed<Option<&'a [u8]>> {
 /// Decodes one record.
 pub(crate) fn decode<T: DeserializeOwned>(record: &[u8]) -> Parsed<T> {
     rmp_serde::from_slice(record).map_err(|error| Broken(format!("a record is broken: {error}")))
+}
+
+/// Appends the header. One that is too long, which only a very long command
+/// line can cause, loses the ends of its lists and says so.
+pub(crate) fn append_header(out: &mut Vec<u8>, header: &Header) -> Parsed<()> {
+    if append(out, header).is_ok() {
+        return Ok(());
+    }
+    let (arguments, names) = (header.command.len(), header.environment_names.len());
+    let mut cut = header.clone();
+    loop {
+        let before = cut.command.len() + cut.environment_names.len();
+        cut.command.truncate(cut.command.len().div_ceil(2));
+        cut.environment_names
+            .truncate(cut.environment_names.len() / 2);
+        let mut fitting = cut.clone();
+        fitting.options.push(format!(
+            "header-cut={} arguments and {} names of environment variables are left out",
+            arguments - cut.command.len(),
+            names - cut.environment_names.len()
+        ));
+        match append(out, &fitting) {
+            Err(_) if cut.command.len() + cut.environment_names.len() < before => {}
+            result => return result,
+        }
+    }
 }
 
 /// Decodes a payload of exactly one record.
@@ -247,6 +273,7 @@ pub(crate) fn salt(header: &Header) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::header::{Architecture, ByteString};
 
     #[test]
     fn losses_come_back() {
@@ -283,6 +310,31 @@ mod tests {
         let losses = decode_losses(&bytes).unwrap();
         assert_eq!(losses.total(), 0);
         assert!(losses.notes[0].starts_with("5 lost"), "{losses:?}");
+    }
+
+    #[test]
+    fn a_header_that_is_too_long_is_cut_and_says_so() {
+        let argument = ByteString(vec![b'x'; 1000]);
+        let mut header = Header {
+            memtrack_version: String::new(),
+            architecture: Architecture::Aarch64,
+            page_bytes: 4096,
+            start_monotonic_ns: 0,
+            start_wall_ns: 0,
+            kernel: String::new(),
+            command: vec![argument; 2000],
+            environment_names: Vec::new(),
+            working_directory: ByteString::default(),
+            options: Vec::new(),
+            backend: String::new(),
+        };
+        let mut bytes = Vec::new();
+        append_header(&mut bytes, &header).unwrap();
+        let cut: Header = decode_only(&bytes).unwrap();
+        assert_eq!(cut.command, header.command[..500]);
+        assert!(cut.options[0].starts_with("header-cut=1500 arguments"));
+        header.command = vec![ByteString(vec![0; 2 * MAX_RECORD_BYTES])];
+        assert!(append_header(&mut bytes, &header).is_err());
     }
 
     #[test]

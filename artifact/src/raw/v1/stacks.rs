@@ -21,6 +21,9 @@ pub(crate) const MAX_WINDOW_BYTES: usize = 8 << 20;
 pub(crate) const MAX_CHAIN: usize = 1 << 16;
 /// Most stacks of a chunk.
 pub(crate) const MAX_STACKS: usize = 1 << 14;
+/// Most registers and chain entries of a chunk: more than a writer can gather
+/// before the chunk is full.
+const MAX_WORDS: usize = 1 << 19;
 
 /// The streams, in file order.
 #[derive(Clone, Copy)]
@@ -279,8 +282,11 @@ impl StackBatch {
         let mut window_start = (bytes.len() - input.0.len()) as u32;
         let mut previous = Previous::default();
         let mut entries = Vec::with_capacity(count);
-        // Each value took at least half a byte of the payload.
-        let mut words = Vec::with_capacity(registers.remaining() + chain.remaining());
+        let word_count = registers.remaining() + chain.remaining();
+        if word_count > MAX_WORDS {
+            return Err(Broken(format!("{word_count} registers in one chunk")));
+        }
+        let mut words = Vec::with_capacity(word_count);
         for _ in 0..count {
             let next = |stream: &mut Words<'_>| stream.next().ok_or_else(short);
             let id = apply(previous.id, next(ids)?);

@@ -285,8 +285,9 @@ struct Recent {
     slots: Box<[(u64, u32)]>,
 }
 
-/// As many slots as a chunk has events.
-const RECENT_SLOTS: usize = TARGET_EVENTS;
+/// A quarter as many as a chunk has events: four times as many, which no
+/// longer fit a core's cache, save 0.2 % of the bytes.
+const RECENT_SLOTS: usize = 1 << 14;
 
 impl Default for Recent {
     fn default() -> Self {
