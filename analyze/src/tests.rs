@@ -5,7 +5,8 @@ mod script;
 
 use crate::order::{Action, MAX_HELD, Order, horizons};
 use memtrack_artifact::EventKind;
-use script::{Script, replay};
+use proptest::prelude::*;
+use script::{Script, blank, replay};
 
 #[test]
 fn horizons_are_the_smallest_start_of_what_follows() {
@@ -73,6 +74,54 @@ fn a_horizon_that_does_not_move_bounds_what_is_held() {
     order.release(u64::MAX, |_| released += 1);
     assert_eq!(released, MAX_HELD + 2);
     assert_eq!(order.late(), 1);
+}
+
+proptest! {
+    /// However far events are from their place, in whatever chunks.
+    #[test]
+    fn the_order_is_that_of_a_sort(
+        calls in prop::collection::vec((0u64..1_000, 0u64..300, any::<bool>()), 0..400),
+        chunk in 1usize..100,
+    ) {
+        let events: Vec<_> = calls
+            .iter()
+            .zip(1..)
+            .map(|(&(start_ns, length_ns, realloc), address)| {
+                let kind = if realloc { EventKind::Realloc } else { EventKind::Malloc };
+                let mut event = blank(kind, 1, start_ns + length_ns);
+                event.start_ns = start_ns;
+                event.address = address;
+                event.old_address = u64::from(realloc) * address;
+                event
+            })
+            .collect();
+        let mut expected: Vec<_> = events
+            .iter()
+            .flat_map(|event| {
+                let old = (event.old_address != 0).then_some((event.start_ns, event.address, 0));
+                [old, Some((event.time_ns, event.address, 1))]
+            })
+            .flatten()
+            .collect();
+        expected.sort_unstable();
+
+        let chunks: Vec<_> = events.chunks(chunk).collect();
+        let starts: Vec<_> = chunks
+            .iter()
+            .map(|chunk| chunk.iter().map(|event| event.start_ns).min().unwrap_or(0))
+            .collect();
+        let mut order = Order::default();
+        let mut seen = Vec::new();
+        for (chunk, horizon_ns) in chunks.iter().zip(horizons(&starts)) {
+            chunk.iter().for_each(|event| order.push(event));
+            order.release(horizon_ns, |effect| {
+                let half = u32::from(effect.action != Action::Replace);
+                seen.push((effect.time_ns, effect.address, half));
+            });
+        }
+        prop_assert_eq!(seen, expected);
+        prop_assert_eq!(order.late(), 0);
+    }
 }
 
 #[test]

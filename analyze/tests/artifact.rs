@@ -41,11 +41,19 @@ fn assert_consistent(findings: &Findings) {
     let peak_blocks: u64 = findings.stacks.iter().map(|s| s.costs.peak_blocks).sum();
     assert_eq!(peak_blocks, totals.peak_blocks);
     assert_eq!(
-        findings.processes.iter().map(|p| p.allocations).sum::<u64>(),
+        findings
+            .processes
+            .iter()
+            .map(|p| p.allocations)
+            .sum::<u64>(),
         totals.allocations
     );
     assert_eq!(
-        findings.processes.iter().map(|p| p.leaked_bytes).sum::<u64>(),
+        findings
+            .processes
+            .iter()
+            .map(|p| p.leaked_bytes)
+            .sum::<u64>(),
         totals.leaked_bytes
     );
     let greatest = findings.timeline.iter().map(|point| point.live_bytes).max();
@@ -75,7 +83,12 @@ fn costs_go_to_the_line_that_wanted_the_memory() {
         "main@main.cc:3",
     ]);
     let plain = frames.stack(&["malloc", "push@list.cc:12", "other@main.cc:9"]);
-    let leaking = frames.stack(&["calloc", "<make@make.c:5", "leak@leak.c:7", "main@main.cc:4"]);
+    let leaking = frames.stack(&[
+        "calloc",
+        "<make@make.c:5",
+        "leak@leak.c:7",
+        "main@main.cc:4",
+    ]);
     let mut recording = Recording::new();
     recording.malloc(1, 0xa0, 100, Some(wrapped));
     recording.malloc(1, 0xb0, 10, Some(plain));
@@ -120,7 +133,10 @@ fn stacks_of_the_same_frames_are_one() {
     assert_eq!(findings.totals.distinct_stacks, 2);
     assert_eq!(findings.stacks[0].costs.allocations, 2);
     assert_eq!(findings.stacks[0].truncated, None);
-    assert_eq!(findings.stacks[1].truncated.as_deref(), Some("copy too short"));
+    assert_eq!(
+        findings.stacks[1].truncated.as_deref(),
+        Some("copy too short")
+    );
     assert_eq!(findings.sites.len(), 1);
     assert!(
         findings
@@ -190,7 +206,16 @@ fn details_tell_function_size_and_process_apart() {
     let mut rows: Vec<_> = findings
         .detail
         .iter()
-        .map(|d| (d.function.as_str(), d.size, d.pid, d.calls, d.live_calls, d.failed))
+        .map(|d| {
+            (
+                d.function.as_str(),
+                d.size,
+                d.pid,
+                d.calls,
+                d.live_calls,
+                d.failed,
+            )
+        })
         .collect();
     rows.sort_unstable();
     assert_eq!(
