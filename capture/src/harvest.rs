@@ -157,9 +157,10 @@ impl Harvest {
 
 /// Gets hold of a file that was mapped just now.
 fn hold(pid: Pid, mapping: &Mapping) -> Option<Found> {
+    let is_it = |found: &Found| found.may_be(&mapping.file);
     identity::through_mapping(pid, mapping)
-        .or_else(|| identity::through_root(pid, &mapping.path))
-        .filter(|found| found.may_be(&mapping.file))
+        .filter(is_it)
+        .or_else(|| identity::through_root(pid, &mapping.path).filter(is_it))
 }
 
 /// The bytes of one file, checked to be those that were mapped.

@@ -169,8 +169,9 @@ fn uprobe_kind() -> Kind {
 /// Where the probed function of this program lies in its file.
 fn probed_offset() -> io::Result<u64> {
     let address = trial::probed as *const () as usize as u64;
-    let maps = std::fs::read_to_string("/proc/self/maps")?;
-    maps.lines()
+    let maps = std::fs::read("/proc/self/maps")?;
+    String::from_utf8_lossy(&maps)
+        .lines()
         .find_map(|line| {
             let mut fields = line.split_whitespace();
             let (start, end) = fields.next()?.split_once('-')?;

@@ -23,8 +23,8 @@ const DELETED: &[u8] = b" (deleted)";
 /// An opened regular file.
 pub(super) struct Found {
     file: File,
-    /// It was opened through the mapping itself: it is the mapped file,
-    /// whatever its path and device number say now.
+    /// It was opened through the mapping itself, whatever the path leads to
+    /// by now.
     through_mapping: bool,
     /// When its bytes were last written, as it was when the file was opened.
     modified_ns: i128,
@@ -57,12 +57,20 @@ impl Found {
 
     /// Whether it is worth keeping for a file of this identity.
     pub(super) fn may_be(&self, mapped: &FileIdentity) -> bool {
-        self.through_mapping
-            || mapped.build_id.is_some()
+        mapped.build_id.is_some()
             || self
                 .file
                 .metadata()
-                .is_ok_and(|found| is_same_inode(&found, mapped))
+                .is_ok_and(|found| self.is_same_inode(&found, mapped))
+    }
+
+    /// Whether it has the inode that was mapped. The device number is left out
+    /// where the file was opened through the mapping: btrfs gives another one
+    /// there. The inode is not: the process may have replaced its image by the
+    /// time it is looked at, and have another file at the same addresses.
+    fn is_same_inode(&self, metadata: &Metadata, mapped: &FileIdentity) -> bool {
+        let device = (libc::major(metadata.dev()), libc::minor(metadata.dev()));
+        metadata.ino() == mapped.inode && (self.through_mapping || device == mapped.device)
     }
 }
 
@@ -141,7 +149,7 @@ fn check(
         .map_err(|error| error.to_string())?
         .build_id();
 
-    let same_inode = found.through_mapping || is_same_inode(&metadata, mapped);
+    let same_inode = found.is_same_inode(&metadata, mapped);
     let written = is_written_since(found, &metadata, first_ns);
     let mut notes = Vec::new();
     match (&mapped.build_id, &build_id) {
@@ -176,11 +184,6 @@ fn check(
         (None, _) => {}
     }
     Ok((bytes, notes))
-}
-
-fn is_same_inode(found: &Metadata, mapped: &FileIdentity) -> bool {
-    let device = (libc::major(found.dev()), libc::minor(found.dev()));
-    found.ino() == mapped.inode && device == mapped.device
 }
 
 /// Whether the file was written to since it was opened early, or else since

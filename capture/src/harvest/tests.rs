@@ -285,7 +285,15 @@ fn sections_outside_of_the_file_and_doubled_ones_are_noted() {
 }
 
 #[test]
-fn the_vdso_is_taken_from_memory() {
+fn the_vdso_is_taken_from_memory_beside_a_program_with_an_odd_name() {
+    let folder = TempDir::new().unwrap();
+    let path = file_in(&folder, b"odd\n\xff", &elf(Some(&ID)));
+    // It is mapped into this very process while it is read.
+    let mut odd = Harvest::new();
+    odd.see(&mapping_of(&path, Some(&ID)));
+    odd.see(&record(b"[vdso]", FileIdentity::default()));
+    assert_eq!(finished(odd).refused_modules(), []);
+
     let artifact = after(&record(b"[vdso]", FileIdentity::default()), || {});
     if let Err(error) = vdso::read() {
         println!("skipped: {error}");
@@ -309,4 +317,29 @@ fn files_beyond_the_bound_are_counted() {
     }
     assert_eq!(harvest.files.len(), MAX_FILES);
     assert_eq!(harvest.ignored_count, 1);
+}
+
+#[test]
+fn another_file_mapped_at_the_same_addresses_is_not_taken_for_the_first() {
+    // What stands where the record says is this test's own code.
+    let maps = std::fs::read("/proc/self/maps").unwrap();
+    let maps = String::from_utf8_lossy(&maps);
+    let line = maps.lines().find(|line| line.contains(" r-xp ")).unwrap();
+    let (start, end) = line.split(' ').next().unwrap().split_once('-').unwrap();
+    let (start, end) = (
+        u64::from_str_radix(start, 16).unwrap(),
+        u64::from_str_radix(end, 16).unwrap(),
+    );
+    let folder = TempDir::new().unwrap();
+    let path = file_in(&folder, b"program", &elf(None));
+    let mut record = mapping_of(&path, None);
+    if let ModuleEvent::Map(mapping) = &mut record.event {
+        mapping.start = Avma(start);
+        mapping.len = end - start;
+    }
+    let artifact = after(&record, || {});
+    let [module] = artifact.modules() else {
+        panic!("{:?}", artifact.refused_modules());
+    };
+    assert_eq!(module.file_bytes, elf(None).len() as u64);
 }
