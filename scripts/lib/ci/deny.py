@@ -44,9 +44,10 @@ def reachable(metadata) -> set[str]:
 
 
 def licences(packages, rules):
-    allowed = set(rules["allow"])
+    exceptions = {each["crate"]: each["allow"] for each in rules.get("exceptions", [])}
     for package in packages:
         named = package["license"]
+        allowed = {*rules["allow"], *exceptions.get(package["name"], [])}
         if not named:
             yield f"{package['name']}: no licence is named"
         elif not satisfied(named, allowed):
