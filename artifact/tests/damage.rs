@@ -1,6 +1,8 @@
 //! Damaged files: they open and say what is missing, or fail with an error
 //! that names the place. They never panic and never take much memory.
 
+#![allow(clippy::unwrap_used)]
+
 mod common;
 
 use memtrack_artifact::{Artifact, Error};

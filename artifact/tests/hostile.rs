@@ -4,6 +4,8 @@
 //! The tests of this file run one after another, since they measure the peak
 //! of the whole process.
 
+#![allow(clippy::unwrap_used)]
+
 mod common;
 
 use common::forge::{self, Chunk};

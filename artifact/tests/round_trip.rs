@@ -1,5 +1,7 @@
 //! What is written comes back.
 
+#![allow(clippy::unwrap_used)]
+
 mod common;
 
 use memtrack_artifact::{

@@ -200,7 +200,7 @@ pub(crate) fn stacks(count: usize) -> Vec<Stack> {
                         _ => 0,
                     })
                     .collect();
-                frame.push(0x7ffff7d0_0000 + random.zipf(30_000) * 37);
+                frame.push(0x7fff_f7d0_0000 + random.zipf(30_000) * 37);
                 frames.push(frame);
             }
             let words = frames.iter().rev().flatten();

@@ -92,3 +92,53 @@ pub(crate) fn write_file<'a>(mut sink: impl Write, chunks: impl IntoIterator<Ite
     }
     sink.flush().unwrap();
 }
+
+/// The chunks of a whole file, with their payloads before compression, and
+/// the file's salt.
+pub(crate) fn take_apart(bytes: &[u8]) -> (u64, Vec<Chunk>) {
+    let number = |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().unwrap());
+    let long = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().unwrap());
+    let mut chunks = Vec::new();
+    let mut offset = 24;
+    while offset < bytes.len() {
+        let end = offset + 56 + number(offset + 16) as usize;
+        let stored = &bytes[offset + 56..end];
+        let raw_bytes = number(offset + 20);
+        chunks.push(Chunk {
+            kind: bytes[offset + 4],
+            codec: 0,
+            count: number(offset + 12),
+            raw_bytes,
+            first: long(offset + 24),
+            last: long(offset + 32),
+            payload: match bytes[offset + 5] {
+                0 => stored.to_vec(),
+                _ => zstd::bulk::decompress(stored, raw_bytes as usize).unwrap(),
+            },
+        });
+        offset = end;
+    }
+    (long(12), chunks)
+}
+
+/// The inverse of [`take_apart`], with right lengths and checksums. All but
+/// chunks of events is compressed.
+pub(crate) fn put_together(magic: &[u8], salt: u64, chunks: &[Chunk]) -> Vec<u8> {
+    let mut bytes = preamble(1, salt);
+    bytes[..8].copy_from_slice(magic);
+    let check = XxHash3_64::oneshot(&bytes[..20]) as u32;
+    bytes[20..].copy_from_slice(&check.to_le_bytes());
+    for (sequence, one) in (0..).zip(chunks) {
+        let packed = match one.kind {
+            2 => Chunk::stored(one.kind, one.count, one.payload.clone()),
+            _ => Chunk::packed(one.kind, one.count, &one.payload),
+        };
+        let one = Chunk {
+            first: one.first,
+            last: one.last,
+            ..packed
+        };
+        bytes.extend_from_slice(&chunk(salt, sequence, &one));
+    }
+    bytes
+}

@@ -2,12 +2,14 @@
 #![allow(dead_code)] // Each test uses its own part of it.
 
 pub(crate) mod forge;
+pub(crate) mod fuzz;
 
 use memtrack_artifact::{
     Architecture, ArtifactWriter, Avma, BuildId, ByteString, Ending, Event, EventFlags, EventKind,
-    ExitStatus, FileIdentity, FileOffset, Header, LossReason, Losses, MappedFile, Mapping, Module,
-    ModuleEvent, ModuleId, ModuleKey, ModuleRecord, Pause, PauseReason, Pid, RefusedModule,
-    SectionInfo, Segment, StackForm, StackId, StackRecord, Svma, Tid,
+    ExitStatus, FileIdentity, FileOffset, Frame, FrameId, Header, LossReason, Losses, MappedFile,
+    Mapping, Module, ModuleAudit, ModuleEvent, ModuleId, ModuleKey, ModuleRecord, NameSource,
+    Pause, PauseReason, Pid, RefusedModule, SectionInfo, Segment, StackForm, StackId, StackRecord,
+    StringId, Svma, SymbolizedStack, Symbols, Termination, Tid,
 };
 
 /// A header with something in every field.
@@ -198,4 +200,47 @@ pub(crate) fn small_parts(flushes: u64) -> Vec<u8> {
         })
         .unwrap();
     writer.finish(&losses(), &ending()).unwrap().0
+}
+
+/// A symbol file's content with every kind of row.
+pub(crate) fn symbols() -> Symbols {
+    let frame = |function: Option<u32>, address, inline| Frame {
+        function: function.map(StringId),
+        file: Some(StringId(2)),
+        line: 17,
+        module: Some(ModuleId(0)),
+        address: Svma(address),
+        module_name: Some(StringId(1)),
+        inline,
+        signal: !inline,
+        frame_pointer: false,
+        source: NameSource::Dwarf,
+    };
+    Symbols {
+        artifact_fingerprint: 0x1234_5678_9abc_def0,
+        strings: ["main", "server", "src/main.c", ""]
+            .map(String::from)
+            .into(),
+        frames: vec![frame(Some(0), 0x1234, true), frame(None, 0x1000, false)],
+        stack_frames: vec![FrameId(0), FrameId(1), FrameId(1)],
+        stacks: vec![
+            SymbolizedStack {
+                start: 0,
+                len: 2,
+                termination: Termination::Root,
+            },
+            SymbolizedStack {
+                start: 2,
+                len: 1,
+                termination: Termination::CopyTooShort { needed_bytes: 64 },
+            },
+        ],
+        audits: vec![ModuleAudit {
+            asked: 2,
+            named: 1,
+            with_lines: 2,
+            with_inlines: 1,
+            notes: vec!["fetch the debug file".into()],
+        }],
+    }
 }
