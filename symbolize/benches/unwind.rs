@@ -5,6 +5,7 @@
 //! ```sh
 //! cargo bench -p memtrack-symbolize
 //! ```
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 #[path = "../tests/recording/mod.rs"]
 mod recording;
@@ -112,7 +113,9 @@ fn unwind(bencher: Bencher<'_, '_>, name: &str) {
         .unwrap();
     bencher
         .counter(ItemsCount::new(set.recording.stacks.len()))
-        .bench_local(|| pool.install(|| stages::unwind(&set.artifact).unwrap().1));
+        .bench_local(|| {
+            pool.install(|| stages::unwind(&set.artifact, false).unwrap().frame_count())
+        });
 }
 
 /// Walking by framehop, one thread, windows not compressed.
@@ -142,7 +145,8 @@ fn name(bencher: Bencher<'_, '_>, name: &str) {
         .num_threads(1)
         .build()
         .unwrap();
-    let (requests, _) = stages::unwind(&set.artifact).unwrap();
+    let walked = stages::unwind(&set.artifact, false).unwrap();
+    let requests = stages::requests(&set.artifact, &walked);
     let addresses = stages::name(&set.artifact, &requests);
     bencher
         .counter(ItemsCount::new(addresses))

@@ -37,6 +37,7 @@ mod demangle;
 mod error;
 mod names;
 mod segments;
+mod shield;
 mod spaces;
 mod stacks;
 #[cfg(test)]
@@ -89,6 +90,7 @@ fn run(artifact: &Artifact, progress: &dyn Progress) -> Result<Symbols, Error> {
         spaces: &spaces,
         tables: &tables,
         arch,
+        exact_only: false,
     };
     let stacks = stacks::unwind_all(&shared, &artifact.stack_chunks(), progress)?;
     let requests = assemble::requests(&stacks, artifact.modules().len());
@@ -100,18 +102,18 @@ fn run(artifact: &Artifact, progress: &dyn Progress) -> Result<Symbols, Error> {
     Ok(symbols)
 }
 
-/// Single stages, for the benches.
+/// Single stages, for benches and for tests that compare.
 #[doc(hidden)]
 pub mod stages {
     use super::{Arch, Artifact, Error, Shared, Tables, assemble, names, spaces, stacks};
-    use memtrack_artifact::{Module, ModuleId, Silent, Svma};
+    use memtrack_artifact::{Module, Silent, Svma, SymbolizedStack};
 
-    /// Addresses to name, per module.
-    pub struct Requests(Vec<Vec<Svma>>);
+    /// Walked stacks.
+    pub struct Walked(stacks::Stacks);
 
-    /// Walks every stack on the calling thread pool: the distinct addresses,
-    /// and the number of frames.
-    pub fn unwind(artifact: &Artifact) -> Result<(Requests, usize), Error> {
+    /// Walks every stack on the current thread pool. `exact_only` leaves the
+    /// compact rows aside.
+    pub fn unwind(artifact: &Artifact, exact_only: bool) -> Result<Walked, Error> {
         let spaces = spaces::Spaces::replay(artifact.module_records(), |mapping| {
             artifact.module_of(mapping)
         });
@@ -122,21 +124,47 @@ pub mod stages {
             spaces: &spaces,
             tables: &tables,
             arch,
+            exact_only,
         };
-        let stacks = stacks::unwind_all(&shared, &artifact.stack_chunks(), &Silent)?;
-        let requests = assemble::requests(&stacks, artifact.modules().len());
-        Ok((Requests(requests), stacks.stack_frames.len()))
+        stacks::unwind_all(&shared, &artifact.stack_chunks(), &Silent).map(Walked)
+    }
+
+    impl Walked {
+        /// Frames of all stacks.
+        pub fn frame_count(&self) -> usize {
+            self.0.stack_frames.len()
+        }
+
+        /// Each stack's addresses, innermost first, with its end.
+        pub fn stacks(&self) -> impl Iterator<Item = (&SymbolizedStack, Vec<Svma>)> {
+            self.0.stacks.iter().map(|stack| {
+                let frames = self.0.stack_frames.iter().skip(stack.start as usize);
+                let addresses = frames
+                    .take(stack.len as usize)
+                    .filter_map(|frame| self.0.frames.get(*frame as usize))
+                    .map(|frame| frame.address);
+                (stack, addresses.collect())
+            })
+        }
+    }
+
+    /// Addresses to name, per module.
+    pub struct Requests(Vec<Vec<Svma>>);
+
+    /// The distinct addresses of walked stacks.
+    pub fn requests(artifact: &Artifact, walked: &Walked) -> Requests {
+        Requests(assemble::requests(&walked.0, artifact.modules().len()))
     }
 
     /// Names addresses: how many there were.
     pub fn name(artifact: &Artifact, requests: &Requests) -> usize {
-        names::name_all(artifact, &requests.0, &Silent).len();
+        names::name_all(artifact, &requests.0, &Silent);
         requests.0.iter().map(Vec::len).sum()
     }
 
-    /// Builds the unwind table of a module: its rows.
+    /// Builds the whole unwind table of a module: its rows.
     pub fn compile(artifact: &Artifact, module: &Module) -> usize {
         let arch = Arch::of(artifact.header().architecture);
-        Tables::new(artifact, arch).row_count(ModuleId(module.id.0))
+        Tables::new(artifact, arch).row_count(module.id)
     }
 }

@@ -1,11 +1,12 @@
 //! Real programs, unwound by this room and by framehop: frame by frame the
 //! same.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 #![cfg(all(target_os = "linux", target_arch = "x86_64"))]
 
 mod recording;
 
 use memtrack_artifact::{Silent, StackId, Symbols, Termination};
-use memtrack_symbolize::{Options, symbolize};
+use memtrack_symbolize::{Options, stages, symbolize};
 use recording::{Plan, Recording, can_compile, record};
 use std::{collections::HashMap, path::Path, process::Command};
 
@@ -23,6 +24,15 @@ fn program(name: &str) -> Option<String> {
 fn agree(name: &str, recording: &Recording) {
     let artifact = recording.artifact();
     let symbols = symbolize(&artifact, &Options::default(), &Silent).unwrap();
+    let fast = stages::unwind(&artifact, false).unwrap();
+    let exact = stages::unwind(&artifact, true).unwrap();
+    for (position, (fast, exact)) in fast.stacks().zip(exact.stacks()).enumerate() {
+        assert_eq!(
+            fast, exact,
+            "{name}, stack {position}: fast and exact walk differ"
+        );
+    }
+
     let biases = recording::peer::biases(recording, &artifact);
     let mut peer = recording::peer::Peer::new(recording);
     let mut theirs = Vec::new();

@@ -1,5 +1,6 @@
 //! Stacks of a program whose frames are hard to leave: what they must be is
 //! known by construction (`testdata/programs/unwind_frames.c`).
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 #![cfg(all(target_os = "linux", target_arch = "x86_64"))]
 
 mod recording;

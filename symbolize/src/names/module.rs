@@ -6,11 +6,13 @@ use super::{
     strings::Strings,
     symbols::SymbolTables,
 };
-use crate::demangle::{Language, demangle};
+use crate::{
+    demangle::{Language, demangle},
+    shield::shield,
+};
 use memtrack_artifact::{Artifact, Module, NameSource, Svma};
 use rayon::prelude::*;
 use rustc_hash::FxHashMap;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// The answer for every address asked of one module.
 #[derive(Debug, Default)]
@@ -126,12 +128,10 @@ fn name_part(symbols: &SymbolTables, debug: &DebugBytes, addresses: &[Svma]) -> 
         naming.notes = notes;
         naming.name(addresses)
     };
-    // The parsers of debug information are not ours; what makes one of them
-    // panic costs this module its lines, not the whole run.
-    catch_unwind(AssertUnwindSafe(with_debug)).unwrap_or_else(|_| {
+    shield(with_debug).unwrap_or_else(|| {
         let mut naming = Naming::new(symbols, None);
         naming.notes.push(
-            "reading the debug information failed badly; names come from the symbol tables alone"
+            "the debug information is malformed; names come from the symbol tables alone"
                 .to_owned(),
         );
         naming.name(addresses)

@@ -25,17 +25,9 @@ pub(crate) struct Caller {
     pub(crate) signal: bool,
 }
 
-/// What leaving a frame gives.
-#[derive(Clone, Debug)]
-pub(crate) enum Outcome {
-    /// The caller's registers.
-    Caller(Caller),
-    /// There is none.
-    Root,
-}
-
 impl Table {
     /// Leaves the frame whose code is at `address`, ruled by `description`.
+    /// `None`: it is the outermost one.
     pub(crate) fn evaluate(
         &self,
         description: DescriptionOffset,
@@ -43,7 +35,7 @@ impl Table {
         registers: &Registers,
         window: Window<'_>,
         context: &mut UnwindContext<usize>,
-    ) -> Result<Outcome, Termination> {
+    ) -> Result<Option<Caller>, Termination> {
         let frame = Frame {
             arch: self.arch,
             registers,
@@ -134,7 +126,7 @@ impl Frame<'_> {
         description: DescriptionOffset,
         address: Svma,
         context: &mut UnwindContext<usize>,
-    ) -> Result<Outcome, Termination>
+    ) -> Result<Option<Caller>, Termination>
     where
         S: UnwindSection<Slice<'s>>,
     {
@@ -165,7 +157,7 @@ impl Frame<'_> {
         // not be known.
         let return_rule = row.register(gimli::Register(return_address));
         if matches!(return_rule, Some(RegisterRule::Undefined)) {
-            return Ok(Outcome::Root);
+            return Ok(None);
         }
         let cfa = cfa?;
         let value = match return_rule {
@@ -206,7 +198,7 @@ impl Frame<'_> {
             }
         };
         caller.set(self.arch.pc, Some(pc & self.arch.address_mask));
-        Ok(Outcome::Caller(Caller {
+        Ok(Some(Caller {
             registers: caller,
             signal,
         }))

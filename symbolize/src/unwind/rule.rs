@@ -21,7 +21,7 @@ pub(crate) struct Rule {
     words: u16,
     form: u8,
     /// Where the frame pointer is saved, in words from the CFA (or from the
-    /// frame pointer for [`Frame::AtFrame`]); the return address for
+    /// frame pointer for [`Pointer::AtItself`]); the return address for
     /// [`Return::AtCfa`].
     slot: i8,
 }
@@ -51,13 +51,13 @@ pub(crate) enum Base {
 /// Where the caller's frame pointer is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
-pub(crate) enum Frame {
+pub(crate) enum Pointer {
     /// In the register.
-    Same = 0,
+    Kept = 0,
     /// Saved at CFA + slot.
     AtCfa = 1,
     /// Saved at frame pointer + slot.
-    AtFrame = 2,
+    AtItself = 2,
 }
 
 /// Where the return address is.
@@ -89,10 +89,10 @@ impl Rule {
         }
     }
 
-    fn new(base: Base, words: u16, frame: Frame, ret: Return, slot: i8) -> Self {
+    fn new(base: Base, words: u16, pointer: Pointer, ret: Return, slot: i8) -> Self {
         Self {
             words,
-            form: base as u8 | (frame as u8) << 3 | (ret as u8) << 5,
+            form: base as u8 | (pointer as u8) << 3 | (ret as u8) << 5,
             slot,
         }
     }
@@ -111,11 +111,11 @@ impl Rule {
     }
 
     #[inline]
-    pub(crate) fn frame(self) -> Frame {
+    pub(crate) fn pointer(self) -> Pointer {
         match self.form >> 3 & 3 {
-            1 => Frame::AtCfa,
-            2 => Frame::AtFrame,
-            _ => Frame::Same,
+            1 => Pointer::AtCfa,
+            2 => Pointer::AtItself,
+            _ => Pointer::Kept,
         }
     }
 
@@ -197,39 +197,39 @@ impl Rule {
                 cfa_expression(arch, &operations(section, encoding, expression)?)?
             }
         };
-        let (frame, frame_slot) = match row.register(Register(arch.fp)) {
-            None | Some(RegisterRule::SameValue) => (Frame::Same, 0),
-            Some(RegisterRule::Offset(offset)) => (Frame::AtCfa, slot(offset)?),
+        let (pointer, pointer_slot) = match row.register(Register(arch.fp)) {
+            None | Some(RegisterRule::SameValue) => (Pointer::Kept, 0),
+            Some(RegisterRule::Offset(offset)) => (Pointer::AtCfa, slot(offset)?),
             Some(RegisterRule::Expression(expression)) => {
                 match *operations(section, encoding, &expression)?.as_slice() {
                     [
                         Operation::RegisterOffset {
                             register, offset, ..
                         },
-                    ] if register.0 == arch.fp => (Frame::AtFrame, slot(offset)?),
+                    ] if register.0 == arch.fp => (Pointer::AtItself, slot(offset)?),
                     _ => return None,
                 }
             }
             Some(_) => return None,
         };
         let (ret, slot) = match (arch.call, return_rule) {
-            (CallForm::Stack, Some(RegisterRule::Offset(-8))) => (Return::Usual, frame_slot),
+            (CallForm::Stack, Some(RegisterRule::Offset(-8))) => (Return::Usual, pointer_slot),
             (CallForm::LinkRegister, None | Some(RegisterRule::SameValue)) => {
-                (Return::Link, frame_slot)
+                (Return::Link, pointer_slot)
             }
             (CallForm::LinkRegister, Some(RegisterRule::Offset(offset))) => {
                 let return_slot = slot(offset)?;
-                match frame {
-                    Frame::AtCfa if return_slot == frame_slot.checked_add(1)? => {
-                        (Return::Usual, frame_slot)
+                match pointer {
+                    Pointer::AtCfa if return_slot == pointer_slot.checked_add(1)? => {
+                        (Return::Usual, pointer_slot)
                     }
-                    Frame::Same => (Return::AtCfa, return_slot),
+                    Pointer::Kept => (Return::AtCfa, return_slot),
                     _ => return None,
                 }
             }
             _ => return None,
         };
-        Some(Self::new(base, words, frame, ret, slot))
+        Some(Self::new(base, words, pointer, ret, slot))
     }
 }
 
@@ -317,12 +317,12 @@ mod tests {
         let rule = Rule::new(
             Base::FrameDeref,
             (-1_i16).cast_unsigned(),
-            Frame::AtFrame,
+            Pointer::AtItself,
             Return::Usual,
             -2,
         );
         assert_eq!(rule.base(), Base::FrameDeref);
-        assert_eq!(rule.frame(), Frame::AtFrame);
+        assert_eq!(rule.pointer(), Pointer::AtItself);
         assert_eq!(rule.ret(), Return::Usual);
         assert_eq!(rule.signed_offset(), (-8_i64).cast_unsigned());
         assert_eq!(rule.slot_offset(), (-16_i64).cast_unsigned());

@@ -7,6 +7,7 @@
 //! tens of thousands that its libraries have.
 
 use super::{arch::Arch, rule::Rule};
+use crate::shield::shield;
 use gimli::{
     BaseAddresses, CieOrFde, CommonInformationEntry, DebugFrame, EhFrame, EndianSlice,
     FrameDescriptionEntry, LittleEndian, UnwindContext, UnwindOffset, UnwindSection, Vendor,
@@ -97,11 +98,12 @@ impl Table {
             rows: Vec::new(),
             note: None,
         };
-        let content = match kind {
+        let content = shield(|| match kind {
             Kind::EhFrame => read(&table.eh_frame(), &table.bases, is_code),
             Kind::DebugFrame => read(&table.debug_frame(), &table.bases, is_code),
-        };
-        (table.descriptions, table.note) = content;
+        });
+        (table.descriptions, table.note) =
+            content.unwrap_or_else(|| (Vec::new(), Some("malformed, not read".to_owned())));
         table
             .rows
             .resize_with(table.descriptions.len(), OnceLock::new);
@@ -144,10 +146,11 @@ impl Table {
     }
 
     fn compile(&self, description: Description) -> Box<[Row]> {
-        match self.kind {
+        shield(|| match self.kind {
             Kind::EhFrame => compile(&self.eh_frame(), &self.bases, self.arch, description),
             Kind::DebugFrame => compile(&self.debug_frame(), &self.bases, self.arch, description),
-        }
+        })
+        .unwrap_or_default()
     }
 
     /// Makes the rows of every description: their number.

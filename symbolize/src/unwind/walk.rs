@@ -7,14 +7,15 @@
 //! the record with all registers: simple, and seldom needed.
 
 use super::{
-    arch::{Arch, Registers},
-    evaluate::{self, Caller, Outcome},
+    arch::{Arch, CallForm, Registers},
+    evaluate::{self, Caller},
     memory::{Fault, Window},
-    rule::{Base, Frame, Return, Rule},
+    rule::{Base, Pointer, Return, Rule},
     tables::Tables,
 };
 use crate::{
     segments,
+    shield::shield,
     spaces::{Epoch, EpochId, MappingId, Spaces},
 };
 use gimli::UnwindContext;
@@ -51,6 +52,8 @@ pub(crate) struct Shared<'a> {
     pub(crate) spaces: &'a Spaces,
     pub(crate) tables: &'a Tables<'a>,
     pub(crate) arch: Arch,
+    /// Only the exact walk, to compare the fast one with.
+    pub(crate) exact_only: bool,
 }
 
 /// A frame of a [`Walker`]: position in [`Walker::frames`].
@@ -142,13 +145,15 @@ impl<'a> Walker<'a> {
         let mut registers = Registers::from_record(record.registers);
         registers.set(self.shared.arch.sp, Some(record.stack_pointer.0));
         let termination = match epoch {
-            Some(epoch) => match self.fast(epoch, &registers, window, out) {
-                Some(termination) => termination,
-                None => {
+            Some(epoch) => {
+                let fast = (!self.shared.exact_only)
+                    .then(|| self.fast(epoch, &registers, window, out))
+                    .flatten();
+                fast.unwrap_or_else(|| {
                     out.clear();
                     self.exact(epoch, registers, window, out)
-                }
-            },
+                })
+            }
             None => {
                 // A process of which nothing is known: the address is all
                 // there is.
@@ -207,15 +212,15 @@ impl<'a> Walker<'a> {
                 Base::General => return None,
                 Base::None => return self.unruled(epoch, address, pc, out),
             };
-            let slot = match rule.frame() {
-                Frame::Same => None,
-                Frame::AtCfa => Some(cfa.wrapping_add(rule.slot_offset())),
-                Frame::AtFrame => Some(fp.wrapping_add(rule.slot_offset())),
+            let saved = match rule.pointer() {
+                Pointer::Kept => None,
+                Pointer::AtCfa => Some(cfa.wrapping_add(rule.slot_offset())),
+                Pointer::AtItself => Some(fp.wrapping_add(rule.slot_offset())),
             };
             let next = match (rule.ret(), arch.call) {
-                (Return::Usual, super::arch::CallForm::Stack) => window.word(cfa.wrapping_sub(8)),
-                (Return::Usual, super::arch::CallForm::LinkRegister) => {
-                    window.word(slot.unwrap_or(cfa).wrapping_add(8))
+                (Return::Usual, CallForm::Stack) => window.word(cfa.wrapping_sub(8)),
+                (Return::Usual, CallForm::LinkRegister) => {
+                    window.word(saved.unwrap_or(cfa).wrapping_add(8))
                 }
                 (Return::AtCfa, _) => window.word(cfa.wrapping_add(rule.slot_offset())),
                 (Return::Link, _) => match link {
@@ -233,9 +238,9 @@ impl<'a> Walker<'a> {
             if cfa <= sp && !first {
                 return Some(Termination::NoProgress);
             }
-            if let Some(slot) = slot {
-                match window.word(slot) {
-                    Ok(saved) => fp = saved,
+            if let Some(saved) = saved {
+                match window.word(saved) {
+                    Ok(pointer) => fp = pointer,
                     // In an epilogue the slot may have been popped already:
                     // the register has its old value back.
                     Err(Fault::Below) => {}
@@ -324,21 +329,21 @@ impl<'a> Walker<'a> {
             }));
 
             let outcome = match tables.description(place.module, place.address) {
-                Some((table, description)) => table.evaluate(
-                    description,
-                    place.address,
-                    &registers,
-                    window,
-                    &mut self.context,
-                ),
+                Some((table, description)) => {
+                    let context = &mut self.context;
+                    shield(|| {
+                        table.evaluate(description, place.address, &registers, window, context)
+                    })
+                    .unwrap_or(Err(Termination::BadRule))
+                }
                 None if trampoline.is_some() => {
-                    evaluate::leave_signal_frame(arch, &registers, window).map(Outcome::Caller)
+                    evaluate::leave_signal_frame(arch, &registers, window).map(Some)
                 }
                 None => return Termination::NoRule,
             };
             let caller = match outcome {
-                Ok(Outcome::Caller(caller)) => caller,
-                Ok(Outcome::Root) => return Termination::Root,
+                Ok(Some(caller)) => caller,
+                Ok(None) => return Termination::Root,
                 Err(termination) => return termination,
             };
             let Caller {
@@ -351,9 +356,12 @@ impl<'a> Walker<'a> {
             if next_pc == 0 {
                 return Termination::Root;
             }
-            let grows = next_sp > sp;
+            // A leaf function on aarch64 has no frame; only one that was not
+            // called from here, but sampled or interrupted, can be such. A
+            // signal may have come on another stack.
+            let grows = next_sp > sp || interrupted || signal;
             let repeats = next_pc == pc && next_sp == sp;
-            if repeats || !(grows || first || signal) {
+            if repeats || !grows {
                 return Termination::NoProgress;
             }
             interrupted = signal;

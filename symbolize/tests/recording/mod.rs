@@ -201,23 +201,27 @@ impl Recording {
 
     /// An artifact of the recording.
     pub(crate) fn artifact(&self) -> Artifact {
-        self.artifact_with(Module::clone)
+        self.artifact_with(|_, bytes| Some(bytes.to_vec()))
     }
 
-    /// The same, with modules changed on the way.
-    pub(crate) fn artifact_with(&self, change: impl Fn(&Module) -> Module) -> Artifact {
+    /// The same with sections changed or, by `None`, left out.
+    pub(crate) fn artifact_with(
+        &self,
+        mut change: impl FnMut(&str, &[u8]) -> Option<Vec<u8>>,
+    ) -> Artifact {
         let mut writer = ArtifactWriter::new(Vec::new(), &header()).unwrap();
         for file in &self.files {
-            let (module, sections) = module_of(file);
-            let kept = change(&module);
-            let sections: Vec<&[u8]> = module
-                .sections
-                .iter()
-                .zip(sections)
-                .filter(|(info, _)| kept.sections.contains(info))
-                .map(|(_, bytes)| bytes)
-                .collect();
-            writer.module(kept, &sections).unwrap();
+            let (mut module, contents) = module_of(file);
+            let infos = std::mem::take(&mut module.sections);
+            let mut kept = Vec::new();
+            for (info, content) in infos.into_iter().zip(contents) {
+                if let Some(content) = change(&info.name, content) {
+                    module.sections.push(info);
+                    kept.push(content);
+                }
+            }
+            let sections: Vec<&[u8]> = kept.iter().map(Vec::as_slice).collect();
+            writer.module(module, &sections).unwrap();
         }
         let pid = self.stacks.first().map_or(1, |stack| stack.pid);
         for (time_ns, mapping) in self.mappings() {

@@ -1,0 +1,191 @@
+//! Names that are known by construction: C++ with inlined calls, C that only
+//! looks mangled, with debug information whole, compressed, and missing.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+#![cfg(all(target_os = "linux", target_arch = "x86_64"))]
+
+mod recording;
+
+use memtrack_artifact::{Artifact, NameSource, Silent, StackId, Symbols};
+use memtrack_symbolize::{Options, symbolize};
+use recording::{Plan, Recording, can_compile, compile, record, sources};
+use std::process::Command;
+
+fn recorded(compiler: &str, arguments: &[&str], source: &str) -> Recording {
+    let folder = tempfile::tempdir().unwrap();
+    let program = folder.path().join("program");
+    compile(compiler, arguments, &sources().join(source), &program);
+    record(folder.path(), &mut Command::new(program), Plan::default())
+}
+
+fn named(artifact: &Artifact) -> Symbols {
+    symbolize(artifact, &Options::default(), &Silent).unwrap()
+}
+
+/// The caller of malloc at the site with this size, up to its physical frame:
+/// "name file:line", inlined calls marked with a star.
+fn site(recording: &Recording, symbols: &Symbols, size: u64) -> Vec<String> {
+    const RDI: usize = 5;
+    let position = recording
+        .stacks
+        .iter()
+        .position(|stack| stack.registers[RDI] == size)
+        .unwrap_or_else(|| panic!("no call with size {size}"));
+    let id = StackId(u32::try_from(position).unwrap());
+    let mut out = Vec::new();
+    for id in symbols.stack(id).iter().skip(1) {
+        let frame = symbols.frame(*id).unwrap();
+        let name = frame.function.map_or("?", |name| symbols.string(name));
+        let file = frame.file.map_or("", |file| symbols.string(file));
+        let file = file.rsplit('/').next().unwrap_or_default();
+        let star = if frame.inline { "*" } else { "" };
+        out.push(format!("{name}{star} {file}:{}", frame.line));
+        if !frame.inline {
+            break;
+        }
+    }
+    out
+}
+
+/// Sites of `unwind_names.cc` as g++ names them.
+const CPP: [(u64, &[&str]); 7] = [
+    (
+        8001,
+        &["depot::Shelf<depot::Item, 3>::Shelf() unwind_names.cc:18"],
+    ),
+    (
+        8002,
+        &["depot::Shelf<depot::Item, 3>::fill(depot::Item) unwind_names.cc:19"],
+    ),
+    (
+        8003,
+        &[
+            "depot::Shelf<depot::Item, 3>::operator+=(depot::Shelf<depot::Item, 3> const&) unwind_names.cc:20",
+        ],
+    ),
+    (
+        8004,
+        &["depot::(anonymous namespace)::hidden(depot::Item const&) unwind_names.cc:24"],
+    ),
+    (
+        8005,
+        &[
+            "depot::innermost(int)* unwind_names.cc:27",
+            "depot::middle(int)* unwind_names.cc:28",
+            "depot::outermost() unwind_names.cc:31",
+        ],
+    ),
+    (8007, &["depot::only_here(int) unwind_names.cc:37"]),
+    (8008, &["plain_c unwind_names.cc:41"]),
+];
+
+#[test]
+fn cpp_names_with_inlined_calls() {
+    if !can_compile() {
+        return;
+    }
+    let recording = recorded("g++", &["-O1", "-g"], "unwind_names.cc");
+    let artifact = recording.artifact();
+    let symbols = named(&artifact);
+    for (size, expected) in CPP {
+        assert_eq!(site(&recording, &symbols, size), expected, "{size}");
+    }
+    let program = artifact
+        .modules()
+        .iter()
+        .position(|module| module.mapped_as[0].path.ends_with(b"/program"))
+        .unwrap();
+    let audit = &symbols.audits[program];
+    assert_eq!(audit.named, audit.asked);
+    // All but _start, which is assembly of the C library.
+    assert_eq!(audit.with_lines, audit.asked - 1);
+    // 8005, and the lambda of 8006.
+    assert_eq!(audit.with_inlines, 2);
+    assert_eq!(audit.notes, [""; 0]);
+}
+
+#[test]
+fn compressed_and_older_debug_information_reads_the_same() {
+    if !can_compile() {
+        return;
+    }
+    for how in [
+        "-gz=zlib",
+        "-gz=zlib-gnu",
+        "-gdwarf-4",
+        "-gdwarf64",
+        "-fdebug-types-section",
+    ] {
+        let recording = recorded("g++", &["-O1", "-g", how], "unwind_names.cc");
+        let symbols = named(&recording.artifact());
+        for (size, expected) in CPP {
+            assert_eq!(site(&recording, &symbols, size), expected, "{how} {size}");
+        }
+    }
+}
+
+#[test]
+fn without_debug_information_symbols_name_functions_and_the_audit_says_so() {
+    if !can_compile() {
+        return;
+    }
+    let recording = recorded("g++", &["-O1", "-g"], "unwind_names.cc");
+    let artifact = recording
+        .artifact_with(|name, bytes| (!name.starts_with(".debug")).then(|| bytes.to_vec()));
+    let symbols = named(&artifact);
+    for (size, expected) in CPP {
+        let full = expected.last().unwrap();
+        let name = full.rsplit_once(' ').unwrap().0;
+        assert_eq!(site(&recording, &symbols, size), [format!("{name} :0")]);
+    }
+    let notes = symbols.audits.iter().flat_map(|audit| &audit.notes);
+    assert!(
+        notes
+            .clone()
+            .any(|note| note.contains("functions by .symtab"))
+    );
+
+    let artifact = recording.artifact_with(|name, bytes| {
+        (!name.starts_with(".debug") && !name.contains("sym")).then(|| bytes.to_vec())
+    });
+    let symbols = named(&artifact);
+    assert_eq!(site(&recording, &symbols, 8004), ["? :0"]);
+    assert!(
+        symbols
+            .frames
+            .iter()
+            .all(|frame| frame.source == NameSource::None)
+    );
+    let frame = symbols.frame(symbols.stack(StackId(0))[1]).unwrap();
+    assert!(frame.module.is_some() && frame.module_name.is_some());
+}
+
+#[test]
+fn names_that_only_look_mangled_and_aliases() {
+    if !can_compile() {
+        return;
+    }
+    for (how, line) in [("-g", "unwind_looks.c:"), ("-g0", ":0")] {
+        let recording = recorded("gcc", &["-O1", how], "unwind_looks.c");
+        let symbols = named(&recording.artifact());
+        let mut expected = vec![
+            (8101, "_R"),
+            (8102, "_Rx"),
+            (8103, "_ZN"),
+            (8104, "__ZN3foo3barE17h05af221e174051e9E"),
+        ];
+        // The debug information knows the function by its own name and that it
+        // is C; the symbol table has three names and knows no language.
+        expected.extend(if how == "-g" {
+            [(8105, "__long_name"), (8106, "_ZN3foo3barEi")]
+        } else {
+            [(8105, "name_22"), (8106, "foo::bar(int)")]
+        });
+        for (size, name) in expected {
+            let seen = site(&recording, &symbols, size);
+            assert!(
+                seen.len() == 1 && seen[0].starts_with(&format!("{name} {line}")),
+                "{how} {size}: {seen:?}"
+            );
+        }
+    }
+}
