@@ -250,6 +250,42 @@ fn hostile_names_are_text_and_nothing_else() {
 }
 
 #[test]
+fn lines_of_one_function_are_one_block() {
+    let Some(browser) = Browser::find() else {
+        return;
+    };
+    let frame = |function: &str, line| FrameInfo {
+        function: Some(function.to_owned()),
+        file: Some("prog.c".to_owned()),
+        line,
+        ..FrameInfo::default()
+    };
+    let frames = [("main", 10), ("main", 20), ("f", 1), ("g", 2)];
+    let stack = |frames: [u32; 2]| StackCost {
+        frames: frames.to_vec(),
+        costs: Costs {
+            allocations: 1,
+            allocated_bytes: 100,
+            peak_bytes: 100,
+            peak_blocks: 1,
+            ..Costs::default()
+        },
+        ..StackCost::default()
+    };
+    let findings = sample::assemble(
+        frames
+            .map(|(function, line)| frame(function, line))
+            .to_vec(),
+        vec![stack([2, 0]), stack([3, 1])],
+    );
+    let seen = browser.probe(&page(&findings));
+    no_errors(&seen);
+    // The root, main, f and g.
+    assert_eq!(number(&seen["first"]["frames"]), 4);
+    assert_eq!(number(&seen["first"]["rootValue"]), 200);
+}
+
+#[test]
 fn a_report_of_nothing_opens() {
     let Some(browser) = Browser::find() else {
         return;

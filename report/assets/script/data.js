@@ -23,6 +23,16 @@ function floatColumns(columns) {
   return typed;
 }
 
+function functionIds(frames) {
+  const ids = new Map();
+  return Int32Array.from(frames.name, (name, frame) => {
+    const key = `${name} ${frames.file[frame]} ${frames.module[frame]}`;
+    let id = ids.get(key);
+    if (id === undefined) ids.set(key, (id = ids.size));
+    return id;
+  });
+}
+
 function readData(block) {
   const raw = JSON.parse(block.textContent);
   const { strings, frames } = raw;
@@ -56,6 +66,8 @@ function readData(block) {
       line: (frame) => frames.line[frame],
       /** Position in `modules`, or -1. */
       moduleIndex: (frame) => frames.module[frame] - 1,
+      /** Equal for frames of one function of one file and module. */
+      functionOf: functionIds(frames),
       has: (frame, flag) => (frames.flags[frame] & flag) !== 0,
     },
     nodes: { count: nodeCount, parent, frame: Int32Array.from(raw.nodes.frame) },
@@ -75,12 +87,11 @@ function readData(block) {
   };
 }
 
-/** "src/parse.c:120", "src/parse.c" or null. */
-function sourcePlace(data, frame) {
+/** "src/parse.c:120", of some lines "src/parse.c:120, 124", of none "src/parse.c"; or null. */
+function sourcePlace(data, frame, lines = [data.frames.line(frame)].filter((line) => line > 0)) {
   const file = data.frames.file(frame);
-  if (file === null) return null;
-  const line = data.frames.line(frame);
-  return line > 0 ? `${file}:${line}` : file;
+  if (file === null || lines.length === 0) return file;
+  return `${file}:${lines.slice(0, 4).join(", ")}${lines.length > 4 ? ", …" : ""}`;
 }
 
 function moduleName(data, frame) {

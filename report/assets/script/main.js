@@ -16,7 +16,7 @@ const icicle = new Icicle(byId("icicle"), data, search, {
     describeFrame(node);
   },
   describe: (node) => {
-    const place = sourcePlace(data, icicle.tree.frame(node));
+    const place = sourcePlace(data, icicle.tree.frame(node), icicle.tree.lines(node));
     return [nameOf(node), place, valueText(node), `${plural(icicle.tree.children(node).length, "child frame")}`].filter(Boolean).join(", ");
   },
 });
@@ -24,7 +24,7 @@ const icicle = new Icicle(byId("icicle"), data, search, {
 const sites = new SiteTable(byId("sites-table"), byId("sites-more"), byId("sites-count"), data, search, {
   show: (stack) => {
     setInverted(false);
-    icicle.zoom(data.stacks.site[stack]);
+    icicle.zoom(callTree.find(stack));
     byId("flame").scrollIntoView({ block: "start" });
     icicle.host.focus({ preventScroll: true });
   },
@@ -50,7 +50,7 @@ function describeFrame(node) {
   const line = byId("frame-name");
   line.replaceChildren(element("strong", { class: "name" }, nameOf(node)));
   if (data.frames.has(frame, FRAME_INLINE)) line.append(element("span", { class: "tag" }, "inline"));
-  line.append(placeLine(data, frame));
+  line.append(placeLine(data, frame, tree.lines(node)));
   const costs = tree.costs(node);
   const facts = [
     `${state.measure.format(value)} (${formatShare(value, total)})`,

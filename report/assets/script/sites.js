@@ -176,9 +176,9 @@ function shareBar(value, whole) {
 }
 
 /** "file:line · module" below a name. */
-function placeLine(data, frame) {
+function placeLine(data, frame, lines = undefined) {
   const line = element("span", { class: "place" });
-  const place = sourcePlace(data, frame);
+  const place = sourcePlace(data, frame, lines);
   const module = moduleName(data, frame);
   if (place !== null) line.append(element("span", { class: "source" }, place));
   if (module !== null) line.append(moduleTag(data, frame));

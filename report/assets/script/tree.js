@@ -1,12 +1,83 @@
-// Call trees over the stacks. Both have one interface, which the icicle
-// draws from: `setMeasure`, `value`, `selfValue`, `costs`, `children`,
-// `parent`, `frame`. Children come sorted by value and only when asked for,
-// so that a view costs what is seen of it, not what there is.
+// Call trees over the stacks, as the icicle draws them. Frames of one
+// function are one block, whatever lines they stand on. Nodes are made when
+// a view first asks for them and sorted by value, so that a view costs what
+// is seen of it, not what there is.
 
-/** From the outermost caller down to the call sites. */
-class CallTree {
-  constructor(data) {
+/** What both trees do. A node's `members` are what its subclass sums up. */
+class Tree {
+  constructor(data, rootMembers) {
     this.data = data;
+    this.list = [{ parent: -1, members: rootMembers, frames: new Set([data.nodes.frame[0]]), made: null, sorted: null, value: 0 }];
+  }
+
+  setMeasure(measure) {
+    this.measure = measure;
+    for (const node of this.list) {
+      node.value = this.sum(node.members, measure);
+      node.sorted = null;
+    }
+  }
+
+  value(id) {
+    return this.list[id].value;
+  }
+
+  selfValue(id) {
+    return this.children(id).reduce((rest, child) => rest - this.value(child), this.value(id));
+  }
+
+  /** All measures of one node. */
+  costs(id) {
+    return Object.fromEntries(MEASURES.map((measure) => [measure.id, this.sum(this.list[id].members, measure.id)]));
+  }
+
+  children(id) {
+    const node = this.list[id];
+    node.made ??= this.expand(id);
+    node.sorted ??= node.made
+      .filter((child) => this.list[child].value > 0)
+      .sort((a, b) => this.list[b].value - this.list[a].value || a - b);
+    return node.sorted;
+  }
+
+  /** Makes the children: one per function among what `eachBelow` names. */
+  expand(id) {
+    const { functionOf } = this.data.frames;
+    const groups = new Map();
+    this.eachBelow(id, (frame, member) => {
+      const key = functionOf[frame];
+      let group = groups.get(key);
+      if (!group) groups.set(key, (group = { members: [], frames: new Set() }));
+      group.members.push(member);
+      group.frames.add(frame);
+    });
+    return Array.from(groups.values(), ({ members, frames }) => {
+      this.list.push({ parent: id, members, frames, made: null, sorted: null, value: this.sum(members, this.measure) });
+      return this.list.length - 1;
+    });
+  }
+
+  parent(id) {
+    return this.list[id].parent;
+  }
+
+  /** One frame of the node: all of them share function, file and module. */
+  frame(id) {
+    return this.list[id].frames.values().next().value;
+  }
+
+  /** The source lines of its frames, in order; none when unknown. */
+  lines(id) {
+    const lines = new Set(Array.from(this.list[id].frames, (frame) => this.data.frames.line(frame)));
+    lines.delete(0);
+    return [...lines].sort((a, b) => a - b);
+  }
+}
+
+/** From the outermost caller down to the call sites. Members are nodes of `data.nodes`. */
+class CallTree extends Tree {
+  constructor(data) {
+    super(data, [0]);
     const { parent, count } = data.nodes;
     // Nodes below every call site are the allocation functions: not shown.
     const shown = new Uint8Array(count);
@@ -41,129 +112,59 @@ class CallTree {
     return values;
   }
 
-  setMeasure(measure) {
-    this.values = this.valuesOf(measure);
-    this.sorted = new Map();
+  sum(nodes, measure) {
+    const values = this.valuesOf(measure);
+    let sum = 0;
+    for (const node of nodes) sum += values[node];
+    return sum;
   }
 
-  value(node) {
-    return this.values[node];
-  }
-
-  selfValue(node) {
-    let rest = this.values[node];
-    for (let at = this.firstChild[node]; at < this.firstChild[node + 1]; at += 1) {
-      rest -= this.values[this.childList[at]];
+  eachBelow(id, name) {
+    const { frame } = this.data.nodes;
+    for (const node of this.list[id].members) {
+      for (let at = this.firstChild[node]; at < this.firstChild[node + 1]; at += 1) {
+        name(frame[this.childList[at]], this.childList[at]);
+      }
     }
-    return rest;
   }
 
-  /** All measures of one node. */
-  costs(node) {
-    return Object.fromEntries(MEASURES.map(({ id }) => [id, this.valuesOf(id)[node]]));
-  }
-
-  children(node) {
-    let list = this.sorted.get(node);
-    if (list) return list;
-    list = Array.from(this.childList.subarray(this.firstChild[node], this.firstChild[node + 1]))
-      .filter((child) => this.values[child] > 0)
-      .sort((a, b) => this.values[b] - this.values[a] || a - b);
-    this.sorted.set(node, list);
-    return list;
-  }
-
-  parent(node) {
-    return this.data.nodes.parent[node];
-  }
-
-  frame(node) {
-    return this.data.nodes.frame[node];
+  /** The node of a stack's call site, or the nearest above it with a value. */
+  find(stack) {
+    const path = [];
+    for (let node = this.data.stacks.site[stack]; node > 0; node = this.data.nodes.parent[node]) path.push(node);
+    let id = 0;
+    for (const node of path.reverse()) {
+      const next = this.children(id).find((child) => this.list[child].members.includes(node));
+      if (next === undefined) break;
+      id = next;
+    }
+    return id;
   }
 }
 
 /**
- * From the call sites out to their callers. Nodes are made when a view
- * first asks for them: each holds its stacks and, per stack, how far up the
- * path it has come.
+ * From the call sites out to their callers. A member is a stack together
+ * with the node that it has come to on its way out, in one number
+ * (stack * nodes + node): there are as many as stacks on every row.
  */
-class CallerTree {
+class CallerTree extends Tree {
   constructor(data) {
-    this.data = data;
-    const all = Int32Array.from({ length: data.stacks.count }, (_, stack) => stack);
-    this.list = [{ parent: -1, frame: data.nodes.frame[0], stacks: all, at: data.stacks.site, made: null }];
+    super(data, Array.from(data.stacks.site, (node, stack) => stack * data.nodes.count + node));
   }
 
-  setMeasure(measure) {
-    this.column = this.data.stacks.costs[measure];
-    for (const node of this.list) {
-      node.value = this.sum(node.stacks, this.column);
-      node.sorted = null;
-    }
-  }
-
-  sum(stacks, column) {
+  sum(members, measure) {
+    const column = this.data.stacks.costs[measure];
     let sum = 0;
-    for (const stack of stacks) sum += column[stack];
+    for (const member of members) sum += column[Math.floor(member / this.data.nodes.count)];
     return sum;
   }
 
-  value(id) {
-    return this.list[id].value;
-  }
-
-  selfValue(id) {
-    return this.children(id).reduce((rest, child) => rest - this.value(child), this.value(id));
-  }
-
-  costs(id) {
-    const { stacks } = this.list[id];
-    return Object.fromEntries(MEASURES.map((measure) => [measure.id, this.sum(stacks, this.data.stacks.costs[measure.id])]));
-  }
-
-  children(id) {
-    const node = this.list[id];
-    node.made ??= this.expand(id);
-    node.sorted ??= node.made
-      .filter((child) => this.list[child].value > 0)
-      .sort((a, b) => this.list[b].value - this.list[a].value || a - b);
-    return node.sorted;
-  }
-
-  expand(id) {
-    const { parent, frame } = this.data.nodes;
-    const { stacks, at } = this.list[id];
-    const groups = new Map();
-    for (let i = 0; i < stacks.length; i += 1) {
-      const position = at[i];
-      if (position <= 0) continue;
-      let group = groups.get(frame[position]);
-      if (!group) groups.set(frame[position], (group = { stacks: [], at: [] }));
-      group.stacks.push(stacks[i]);
-      group.at.push(parent[position]);
+  eachBelow(id, name) {
+    const { parent, frame, count } = this.data.nodes;
+    for (const member of this.list[id].members) {
+      const node = member % count;
+      if (node > 0) name(frame[node], member - node + parent[node]);
     }
-    const made = [];
-    for (const [groupFrame, group] of groups) {
-      made.push(this.list.length);
-      this.list.push({
-        parent: id,
-        frame: groupFrame,
-        stacks: Int32Array.from(group.stacks),
-        at: Int32Array.from(group.at),
-        made: null,
-        sorted: null,
-        value: this.sum(group.stacks, this.column),
-      });
-    }
-    return made;
-  }
-
-  parent(id) {
-    return this.list[id].parent;
-  }
-
-  frame(id) {
-    return this.list[id].frame;
   }
 }
 

@@ -16,8 +16,9 @@
 //! it has no keyboard access; flame-chart-js 3.3.0 (canvas) has neither
 //! search nor descriptions for screen readers. `script/icicle.js` lays out
 //! only what is at least a pixel wide, which is bounded by the screen: the
-//! same stacks are loaded in 0.9 s, zoomed and switched to another measure in
-//! 15 ms, searched in 80 ms.
+//! same stacks (12 MB of page) are loaded in 1.0 s, zoomed and switched to
+//! another measure in 40 ms, searched in 80 ms, first inverted in 170 ms, on
+//! the same two cores.
 
 mod csp;
 mod json;

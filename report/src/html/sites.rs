@@ -125,9 +125,7 @@ fn answer(findings: &Findings, question: &Question, position: usize, site: &Site
                 span { ((question.format)(value)) }
             }
             p.answer-name {
-                a.name href={ "#site-" (position) } data-site=(position) title=(full_name) {
-                    (name::shorten(&full_name))
-                }
+                a.name href={ "#site-" (position) } data-site=(position) { (name::shorten(&full_name)) }
             }
             @if let Some(place) = frame(findings, site.frame).and_then(short_place) {
                 p.place { span.source { (place) } }
@@ -179,8 +177,12 @@ fn callers(findings: &Findings, stack: &StackCost) -> Vec<String> {
     callers
 }
 
-/// Frames below which every program begins: of the C library and the loader.
+/// Frames with which every program begins: the entry, the C library, the
+/// loader.
 fn is_start(frame: &FrameInfo) -> bool {
+    if frame.function.as_deref() == Some("_start") {
+        return true;
+    }
     let module = frame.module.as_deref().unwrap_or_default();
     ["libc.so", "libc-", "libpthread", "ld-"]
         .iter()
