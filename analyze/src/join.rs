@@ -94,8 +94,9 @@ fn rank(costs: &Costs) -> [u64; 4] {
 struct Frames<'a> {
     symbols: &'a Symbols,
     infos: Vec<FrameInfo>,
-    by_id: HashMap<FrameId, u32>,
-    by_info: HashMap<FrameInfo, u32>,
+    /// By [`FrameId`].
+    by_id: Vec<Option<u32>>,
+    by_info: HashMap<FrameInfo, u32, foldhash::fast::RandomState>,
     /// By position: whether it is an allocation function.
     allocates: Vec<bool>,
 }
@@ -105,8 +106,8 @@ impl<'a> Frames<'a> {
         Self {
             symbols,
             infos: Vec::new(),
-            by_id: HashMap::new(),
-            by_info: HashMap::new(),
+            by_id: vec![None; symbols.frames.len()],
+            by_info: HashMap::default(),
             allocates: Vec::new(),
         }
     }
@@ -169,15 +170,17 @@ impl<'a> Frames<'a> {
     }
 
     fn position(&mut self, id: FrameId) -> u32 {
-        if let Some(&position) = self.by_id.get(&id) {
-            return position;
+        if let Some(Some(position)) = self.by_id.get(id.index()) {
+            return *position;
         }
         let info = self
             .symbols
             .frame(id)
             .map_or_else(FrameInfo::default, |frame| self.info(frame));
         let position = self.place(info);
-        self.by_id.insert(id, position);
+        if let Some(slot) = self.by_id.get_mut(id.index()) {
+            *slot = Some(position);
+        }
         position
     }
 
@@ -220,7 +223,7 @@ struct SiteKey<'a> {
 
 /// Sums stacks by call site.
 fn sites(frames: &[FrameInfo], stacks: &[StackCost]) -> Vec<Site> {
-    let mut by_key: HashMap<SiteKey<'_>, usize> = HashMap::new();
+    let mut by_key: HashMap<SiteKey<'_>, usize, foldhash::fast::RandomState> = HashMap::default();
     let mut sites: Vec<Site> = Vec::new();
     for (example, stack) in (0u32..).zip(stacks) {
         // A stack of nothing but allocation functions is its outermost frame's.

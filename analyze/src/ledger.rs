@@ -137,6 +137,13 @@ impl Ledger {
         }
     }
 
+    /// Live bytes of one stack.
+    pub(crate) fn live_bytes(&self, stack: u32) -> u64 {
+        self.entries
+            .get(stack as usize)
+            .map_or(0, |entry| entry.live_bytes)
+    }
+
     /// Sums now.
     pub(crate) fn level(&self) -> Level {
         self.level

@@ -156,7 +156,7 @@ impl Order {
 
     /// Hands on, in order, every effect at or before `horizon_ns`; the caller
     /// states that no event still to come takes effect before it.
-    pub(crate) fn release(&mut self, horizon_ns: u64, mut sink: impl FnMut(&Effect)) {
+    pub(crate) fn release(&mut self, horizon_ns: u64, sink: impl FnOnce(&[Effect])) {
         // An unchanged horizon releases nothing new; not sorting then keeps a
         // long wait linear.
         if horizon_ns <= self.horizon_ns && self.held.len() <= MAX_HELD {
@@ -174,13 +174,15 @@ impl Order {
         if self.held.len() - count > MAX_HELD {
             count = self.held.len() - MAX_HELD / 2;
         }
-        for effect in self.held.drain(..count) {
+        let released = self.held.get(..count).unwrap_or_default();
+        for effect in released {
             if effect.time_ns < self.released_ns {
                 self.late = self.late.saturating_add(1);
             }
             self.released_ns = self.released_ns.max(effect.time_ns);
-            sink(&effect);
         }
+        sink(released);
+        self.held.drain(..count);
     }
 
     /// Effects that were handed on after a later one.

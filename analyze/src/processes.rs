@@ -126,6 +126,14 @@ impl Processes {
         Some(&mut self.spaces.get_mut(space)?.as_mut()?.space)
     }
 
+    /// The address space of the process that was asked for last, if it is this
+    /// one.
+    pub(crate) fn recent_space(&self, pid: Pid) -> Option<&Space> {
+        let (last, index) = self.last?;
+        let space = (last == pid).then(|| self.list.get(index)?.space)??;
+        Some(&self.spaces.get(space)?.as_ref()?.space)
+    }
+
     /// `parent` forks `child`, which must not be alive.
     pub(crate) fn fork(&mut self, parent: usize, child: Pid, time_ns: u64, shares_memory: bool) {
         let Some((parent_pid, Some(position))) = self

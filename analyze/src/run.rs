@@ -142,7 +142,7 @@ fn feed(
                     chunk.count
                 )),
             }
-            order.release(*horizon_ns, |effect| replay.apply(effect));
+            order.release(*horizon_ns, |effects| replay.apply_all(effects));
             progress.advance(chunk.count as u64);
         }
     });

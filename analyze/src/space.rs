@@ -113,6 +113,11 @@ impl Space {
         found.map(|found| self.ended(found))
     }
 
+    /// What the written map has at an address.
+    pub(crate) fn probe(&self, address: u64) -> Option<&Block> {
+        self.top.get(&address)?.as_ref()
+    }
+
     fn ended(&self, (block, owner): (Block, u32)) -> Ended {
         Ended {
             block,

@@ -24,7 +24,8 @@ pub(crate) struct MergedStacks {
 impl MergedStacks {
     /// Merges the stacks of `symbols`.
     pub(crate) fn new(symbols: &Symbols) -> Self {
-        let mut known: HashMap<(&[FrameId], &str), u32> = HashMap::new();
+        let mut known: HashMap<(&[FrameId], &str), u32, foldhash::fast::RandomState> =
+            HashMap::default();
         let mut first = vec![None];
         let merged = (0u32..)
             .zip(&symbols.stacks)

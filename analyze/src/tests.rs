@@ -39,10 +39,12 @@ fn the_order_holds_what_a_later_chunk_may_precede() {
     let mut seen = Vec::new();
     order.push(&script.events[0]);
     order.push(&script.events[1]);
-    order.release(20, |effect| seen.push(effect.action));
+    order.release(20, |effects| seen.extend(effects.iter().map(|e| e.action)));
     assert_eq!(seen.len(), 1);
     order.push(&script.events[2]);
-    order.release(u64::MAX, |effect| seen.push(effect.action));
+    order.release(u64::MAX, |effects| {
+        seen.extend(effects.iter().map(|e| e.action))
+    });
     assert_eq!(
         seen,
         [
@@ -66,12 +68,12 @@ fn a_horizon_that_does_not_move_bounds_what_is_held() {
         event.time_ns = 1_000 + time_ns;
         order.push(&event);
     }
-    order.release(10, |_| released += 1);
+    order.release(10, |effects| released += effects.len());
     assert!(released > MAX_HELD / 4, "{released}");
     // What the wait was for comes late, and is counted.
     event.time_ns = 20;
     order.push(&event);
-    order.release(u64::MAX, |_| released += 1);
+    order.release(u64::MAX, |effects| released += effects.len());
     assert_eq!(released, MAX_HELD + 2);
     assert_eq!(order.late(), 1);
 }
@@ -114,9 +116,11 @@ proptest! {
         let mut seen = Vec::new();
         for (chunk, horizon_ns) in chunks.iter().zip(horizons(&starts)) {
             chunk.iter().for_each(|event| order.push(event));
-            order.release(horizon_ns, |effect| {
-                let half = u32::from(effect.action != Action::Replace);
-                seen.push((effect.time_ns, effect.address, half));
+            order.release(horizon_ns, |effects| {
+                seen.extend(effects.iter().map(|effect| {
+                    let half = u32::from(effect.action != Action::Replace);
+                    (effect.time_ns, effect.address, half)
+                }));
             });
         }
         prop_assert_eq!(seen, expected);

@@ -139,7 +139,7 @@ pub(super) fn replay_chunks(chunks: &[&[Event]], points: usize) -> Outcome {
         .collect();
     for (chunk, horizon_ns) in chunks.iter().zip(horizons(&starts)) {
         chunk.iter().for_each(|event| order.push(event));
-        order.release(horizon_ns, |effect| replay.apply(effect));
+        order.release(horizon_ns, |effects| replay.apply_all(effects));
     }
     assert_eq!(order.late(), 0);
     replay.finish()
