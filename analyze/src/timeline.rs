@@ -35,7 +35,8 @@ impl Timeline {
     /// For events from `start_ns` to `end_ns` (`CLOCK_MONOTONIC`).
     pub(crate) fn new(max_points: usize, start_ns: u64, end_ns: u64) -> Self {
         let spans = (max_points.saturating_sub(2) / POINTS_PER_SPAN).max(1) as u64;
-        let duration_ns = end_ns.saturating_sub(start_ns);
+        // One less than the greatest number, so that a span can end after it.
+        let duration_ns = end_ns.saturating_sub(start_ns).min(u64::MAX - 1);
         let span_ns = (duration_ns / spans).saturating_add(1);
         Self {
             max_points,
@@ -131,5 +132,49 @@ impl Timeline {
             self.points.push(end);
         }
         self.points
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_run_of_all_time_keeps_to_its_points() {
+        // Guards against the end of the last span at the end of time: each
+        // record there used to be a span of its own.
+        let mut timeline = Timeline::new(5, 0, u64::MAX);
+        for allocations in 0..100 {
+            let level = Level {
+                allocations,
+                live_bytes: allocations % 3,
+                ..Level::default()
+            };
+            timeline.record(u64::MAX, level);
+        }
+        assert!(timeline.finish().len() <= 5);
+    }
+
+    #[test]
+    fn the_last_level_of_a_span_is_kept() {
+        // Within a span: up to 9, down to 1, and 5 at its end, which holds
+        // until the next event far away.
+        let mut timeline = Timeline::new(8, 100, 1_100);
+        for (time_ns, live_bytes) in [(110, 3), (120, 9), (130, 1), (140, 5), (1_050, 6)] {
+            let level = Level {
+                live_bytes,
+                ..Level::default()
+            };
+            timeline.record(time_ns, level);
+        }
+        let points: Vec<_> = timeline
+            .finish()
+            .iter()
+            .map(|point| (point.time_ns, point.live_bytes))
+            .collect();
+        assert_eq!(
+            points,
+            [(0, 0), (20, 9), (30, 1), (40, 5), (950, 6), (1_000, 6)]
+        );
     }
 }

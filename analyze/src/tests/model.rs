@@ -237,8 +237,49 @@ fn program() -> impl Strategy<Value = Vec<Event>> {
     })
 }
 
+/// Events as no recorder writes them.
+fn nonsense() -> impl Strategy<Value = Event> {
+    let extreme = || prop_oneof![Just(0u64), Just(u64::MAX), any::<u64>(), 0u64..64];
+    (
+        prop::sample::select(&[1u8, 2, 3, 6, 16, 32, 33, 34][..]),
+        any::<u8>(),
+        (extreme(), extreme()),
+        (extreme(), extreme(), extreme()),
+        prop_oneof![0u32..3, Just(u32::MAX)],
+        prop::option::of(any::<u32>()),
+    )
+        .prop_map(
+            |(kind, flags, (start, time), (address, size, old), pid, stack)| {
+                let mut event = blank(EventKind::from_byte(kind).unwrap(), pid, time);
+                event.flags = EventFlags(flags);
+                event.start_ns = start.min(time);
+                event.address = address;
+                event.size = size;
+                event.old_address = old;
+                event.stack = stack.map(memtrack_artifact::StackId);
+                event
+            },
+        )
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 2_000, ..ProptestConfig::default() })]
+
+    #[test]
+    fn nonsense_is_replayed_without_a_panic(
+        events in prop::collection::vec(nonsense(), 0..100),
+        chunk in 1usize..20,
+        points in 0usize..20,
+    ) {
+        let chunks: Vec<&[Event]> = events.chunks(chunk).collect();
+        let outcome = replay_chunks(&chunks, points);
+        let counts = outcome.counts;
+        prop_assert!(outcome.timeline.len() <= points);
+        prop_assert_eq!(
+            outcome.total.allocations,
+            counts.frees + counts.leaked_blocks + counts.exec_blocks + counts.ended_unseen
+        );
+    }
 
     #[test]
     fn replay_agrees_with_the_naive_model(events in program(), chunk in 1usize..50) {
