@@ -1,11 +1,15 @@
 //! Reading an artifact: an index of its chunks, each decoded on demand and
 //! alone, so that several threads can share one [`Artifact`].
 
+mod budget;
+mod chunks;
 mod contents;
 mod sections;
+mod source;
+
+pub use chunks::{EventChunk, EventDecoder, StackChunk};
 
 use crate::{
-    batch::{Columns, EventBatch},
     error::{Error, Result},
     event::EventKind,
     header::{Ending, Header},
@@ -14,16 +18,15 @@ use crate::{
     map::Bytes,
     module::{Mapping, Module, ModuleRecord, RefusedModule},
     raw::v1::{
-        chunk::{ChunkHeader, PREAMBLE_BYTES, Preamble, Unpacker},
-        events::{EventTable, Scratch},
-        input::Broken,
+        chunk::ChunkHeader,
         kind,
-        stacks::StackBatch,
+        preamble::{PREAMBLE_BYTES, Preamble},
     },
     scan::{Completeness, Entry, scan},
     version::{ARTIFACT_MAGIC, FORMAT_VERSION},
 };
 use contents::Contents;
+use source::Source;
 use std::{collections::BTreeMap, path::Path};
 
 /// An opened artifact. It is not changed after it is opened; threads may share
@@ -42,61 +45,6 @@ const _: () = {
     shared::<StackChunk<'_>>();
 };
 
-/// The bytes and where the chunks are.
-struct Source {
-    name: String,
-    bytes: Bytes,
-    salt: u64,
-    entries: Vec<Entry>,
-}
-
-impl Source {
-    fn bytes(&self) -> &[u8] {
-        self.bytes.as_slice()
-    }
-
-    fn header(&self, entry: &Entry) -> Result<ChunkHeader> {
-        ChunkHeader::at(self.bytes(), entry.offset, self.salt)
-            .ok_or_else(|| self.malformed(entry.offset, "the file was changed meanwhile".into()))
-    }
-
-    fn payload(&self, entry: &Entry) -> Result<(ChunkHeader, &[u8])> {
-        let header = self.header(entry)?;
-        let payload = header
-            .payload(self.bytes(), entry.offset)
-            .ok_or_else(|| self.malformed(entry.offset, "the file was changed meanwhile".into()))?;
-        Ok((header, payload))
-    }
-
-    /// The payload before compression.
-    fn unpacked(&self, entry: &Entry) -> Result<(ChunkHeader, Vec<u8>)> {
-        let (header, payload) = self.payload(entry)?;
-        let broken = |what| self.malformed(entry.offset, what);
-        let mut buffer = Vec::new();
-        let mut unpacker = Unpacker::default();
-        let bytes = unpacker
-            .unpack(
-                header.codec,
-                payload,
-                header.raw_bytes as usize,
-                &mut buffer,
-            )
-            .map_err(broken)?;
-        if bytes.as_ptr() == payload.as_ptr() {
-            return Ok((header, bytes.to_vec()));
-        }
-        Ok((header, buffer))
-    }
-
-    fn malformed(&self, offset: u64, Broken(what): Broken) -> Error {
-        Error::Malformed {
-            name: self.name.clone(),
-            offset,
-            what,
-        }
-    }
-}
-
 /// Bytes of each part of a file, for people.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PartSizes {
@@ -105,83 +53,6 @@ pub struct PartSizes {
     pub parts: Vec<(&'static str, u64, u64, u64)>,
     /// The whole file.
     pub file_bytes: u64,
-}
-
-/// A chunk of events, not yet decoded.
-#[derive(Clone, Copy, Debug)]
-pub struct EventChunk<'a> {
-    artifact: &'a Artifact,
-    entry: Entry,
-    /// Number of events in it.
-    pub count: usize,
-    /// Earliest `start_ns` in it.
-    pub min_start_ns: u64,
-    /// Latest `time_ns` in it.
-    pub max_time_ns: u64,
-}
-
-impl EventChunk<'_> {
-    /// Decodes every column.
-    pub fn decode(&self) -> Result<EventBatch> {
-        self.decode_columns(Columns::ALL)
-    }
-
-    /// Decodes the wanted columns.
-    pub fn decode_columns(&self, wanted: Columns) -> Result<EventBatch> {
-        let mut batch = EventBatch::default();
-        EventDecoder::default().decode(self, wanted, &mut batch)?;
-        Ok(batch)
-    }
-}
-
-/// Decodes one chunk after another into the same memory, which
-/// [`EventChunk::decode`] takes anew each time (about 4 MiB). Each thread has
-/// its own.
-#[derive(Default)]
-pub struct EventDecoder {
-    unpacker: Unpacker,
-    scratch: Scratch,
-}
-
-impl EventDecoder {
-    /// Replaces `batch` by the wanted columns of `chunk`.
-    pub fn decode(
-        &mut self,
-        chunk: &EventChunk<'_>,
-        wanted: Columns,
-        batch: &mut EventBatch,
-    ) -> Result<()> {
-        let source = &chunk.artifact.source;
-        let broken = |what| source.malformed(chunk.entry.offset, what);
-        let (header, payload) = source.payload(&chunk.entry)?;
-        EventTable::parse(payload, header.count as usize)
-            .and_then(|table| table.decode(wanted, &mut self.unpacker, &mut self.scratch, batch))
-            .map_err(broken)
-    }
-}
-
-/// A chunk of stacks, not yet decoded.
-#[derive(Clone, Copy, Debug)]
-pub struct StackChunk<'a> {
-    artifact: &'a Artifact,
-    entry: Entry,
-    /// Number of stacks in it.
-    pub count: usize,
-    /// Lowest id in it.
-    pub min_id: StackId,
-    /// Highest id in it.
-    pub max_id: StackId,
-}
-
-impl StackChunk<'_> {
-    /// Decompresses and checks the chunk. An id can come a second time, here
-    /// or in a later chunk: the first one counts.
-    pub fn decode(&self) -> Result<StackBatch> {
-        let source = &self.artifact.source;
-        let (header, bytes) = source.unpacked(&self.entry)?;
-        StackBatch::parse(bytes, header.count as usize)
-            .map_err(|what| source.malformed(self.entry.offset, what))
-    }
 }
 
 impl std::fmt::Debug for Artifact {

@@ -9,13 +9,15 @@ use crate::{
     loss::Losses,
     module::{Module, ModuleRecord, RefusedModule},
     raw::v1::{
-        chunk::{ChunkWriter, Draft, MAX_CHUNKS, Preamble},
+        chunk::MAX_CHUNKS,
         events::EventEncoder,
         input::Broken,
         kind,
+        preamble::Preamble,
         records::{self, Footer},
         section,
         stacks::StackEncoder,
+        writer::{ChunkWriter, Draft},
     },
     version::{ARTIFACT_MAGIC, FORMAT_VERSION},
 };

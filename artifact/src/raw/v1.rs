@@ -7,12 +7,15 @@
 //! ```
 
 pub(crate) mod chunk;
+pub(crate) mod codec;
 pub(crate) mod events;
 pub(crate) mod input;
+pub(crate) mod preamble;
 pub(crate) mod records;
 pub(crate) mod stacks;
 pub(crate) mod symbols;
 pub(crate) mod words;
+pub(crate) mod writer;
 
 /// Sections of keyed modules.
 pub(crate) mod section {

@@ -2,8 +2,9 @@
 //! events, stacks and sections.
 
 use super::{
-    Source,
+    budget::Budget,
     sections::{self, Parts},
+    source::Source,
 };
 use crate::{
     error::Result,
@@ -98,7 +99,7 @@ impl Contents {
             .filter(|entry| entry.kind == kind::HEADER)
             .ok_or_else(|| {
                 source.malformed(
-                    crate::raw::v1::chunk::PREAMBLE_BYTES as u64,
+                    crate::raw::v1::preamble::PREAMBLE_BYTES as u64,
                     "the header is missing or damaged: capture again".into(),
                 )
             })?;
@@ -320,38 +321,6 @@ impl Reader<'_> {
             self.contents.losses.notes.push(note.into());
         }
         self.contents
-    }
-}
-
-/// Memory that one kind of content may still take. Once it is spent, nothing
-/// more of that kind is even decoded.
-struct Budget {
-    of: &'static str,
-    left: Option<usize>,
-}
-
-impl Budget {
-    fn new(of: &'static str, bytes: usize) -> Self {
-        Self {
-            of,
-            left: Some(bytes),
-        }
-    }
-
-    fn check(&self) -> Result<(), Broken> {
-        match self.left {
-            Some(_) => Ok(()),
-            None => Err(Broken(format!(
-                "the {} need more memory than is allowed for a file of this length: \
-                 the rest is not read",
-                self.of
-            ))),
-        }
-    }
-
-    fn spend(&mut self, bytes: usize) -> Result<(), Broken> {
-        self.left = self.left.and_then(|left| left.checked_sub(bytes));
-        self.check()
     }
 }
 

@@ -21,9 +21,11 @@
 
 mod decode;
 mod encode;
+mod table;
 
-pub(crate) use decode::{EventTable, Scratch};
+pub(crate) use decode::Scratch;
 pub(crate) use encode::EventEncoder;
+pub(crate) use table::EventTable;
 
 /// Most events of a chunk; what a reader may have to allocate for one is
 /// about 70 bytes times this.

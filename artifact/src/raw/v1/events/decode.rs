@@ -1,118 +1,33 @@
 //! Turning columns back into events. Only the columns that are asked for are
 //! decompressed.
 
-use super::{ADDRESS_SHIFT, MAX_EVENTS, MAX_SHAPES, column, encode::ENTRY_BYTES, field};
+use super::{
+    ADDRESS_SHIFT, MAX_SHAPES, column, field,
+    table::{Buffers, EventTable},
+};
 use crate::{
     batch::{Columns, EventBatch},
     event::{EventFlags, EventKind},
     id::{Pid, StackId, Tid},
     raw::v1::{
-        chunk::Unpacker,
-        input::{Broken, Input, Parsed},
+        codec::Unpacker,
+        input::{Broken, Parsed},
         words::{Words, apply, unzigzag},
     },
 };
 
-/// A shape of a chunk.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Shape {
-    /// As stored; perhaps one that this version does not know.
-    pub(crate) kind: u8,
-    pub(crate) flags: u8,
-    mask: u16,
-    /// Events of it.
-    pub(crate) count: u32,
+/// Memory of a decoder, reused from chunk to chunk.
+#[derive(Debug, Default)]
+pub(crate) struct Scratch {
+    shapes: Vec<u8>,
+    threads: Vec<(Pid, Tid)>,
+    runs: Vec<(u32, u32)>,
+    last_addresses: Vec<u64>,
+    time_low: Vec<u8>,
+    buffers: Buffers,
 }
 
-/// A column as stored.
-#[derive(Clone, Copy, Debug, Default)]
-struct Stored<'a> {
-    values: usize,
-    control_codec: u8,
-    control: &'a [u8],
-    data_codec: u8,
-    data_raw_bytes: usize,
-    data: &'a [u8],
-}
-
-/// A chunk's payload, split but not decompressed.
-#[derive(Debug)]
-pub(crate) struct EventTable<'a> {
-    shapes: Vec<Shape>,
-    columns: [Stored<'a>; column::COUNT],
-    count: usize,
-}
-
-/// A byte per shape: 1 where its mask has the bit.
-type Presence = [u8; MAX_SHAPES];
-
-impl<'a> EventTable<'a> {
-    /// Splits a payload that should hold `count` events.
-    pub(crate) fn parse(payload: &'a [u8], count: usize) -> Parsed<Self> {
-        if count > MAX_EVENTS {
-            return Err(Broken(format!("{count} events in one chunk are too many")));
-        }
-        let mut input = Input(payload);
-        let shape_count = usize::from(input.u16()?);
-        let column_count = usize::from(input.u16()?);
-        if shape_count > MAX_SHAPES {
-            return Err(Broken(format!("{shape_count} shapes are too many")));
-        }
-        let mut shapes = Vec::with_capacity(shape_count);
-        let mut sum = 0u64;
-        for _ in 0..shape_count {
-            let shape = Shape {
-                kind: input.u8()?,
-                flags: input.u8()?,
-                mask: input.u16()?,
-                count: input.u32()?,
-            };
-            sum += u64::from(shape.count);
-            shapes.push(shape);
-        }
-        if sum != count as u64 {
-            return Err(Broken(format!(
-                "the shapes have {sum} events, the chunk {count}"
-            )));
-        }
-        let mut columns = [Stored::default(); column::COUNT];
-        for _ in 0..column_count {
-            let mut entry = Input(input.take(ENTRY_BYTES)?);
-            let id = entry.u8()?;
-            let control_codec = entry.u8()?;
-            let data_codec = entry.u8()?;
-            entry.u8()?;
-            let values = entry.u32()? as usize;
-            let control_bytes = entry.u32()? as usize;
-            let data_raw_bytes = entry.u32()? as usize;
-            let data_bytes = entry.u32()? as usize;
-            let control = input.take(control_bytes)?;
-            let data = input.take(data_bytes)?;
-            // A column that this version does not know is of no shape that it
-            // knows.
-            if let Some(slot) = columns.get_mut(usize::from(id)) {
-                *slot = Stored {
-                    values,
-                    control_codec,
-                    control,
-                    data_codec,
-                    data_raw_bytes,
-                    data,
-                };
-            }
-        }
-        Ok(Self {
-            shapes,
-            columns,
-            count,
-        })
-    }
-
-    /// The shapes.
-    pub(crate) fn shapes(&self) -> &[Shape] {
-        &self.shapes
-    }
-
+impl EventTable<'_> {
     /// Decodes the wanted columns into `batch`, whose memory is reused.
     pub(crate) fn decode(
         &self,
@@ -386,61 +301,6 @@ impl<'a> EventTable<'a> {
         self.check_used(words)
     }
 
-    /// A column with a value for each event.
-    fn words<'b>(
-        &self,
-        id: u8,
-        count: usize,
-        unpacker: &mut Unpacker,
-        buffers: &'b mut Buffers,
-    ) -> Parsed<Words<'b>>
-    where
-        'a: 'b,
-    {
-        let stored = &self.columns[usize::from(id)];
-        if stored.values != count || count > 2 * MAX_EVENTS {
-            return Err(Broken(format!(
-                "column {id} has {} values where {count} were expected",
-                stored.values
-            )));
-        }
-        let control = unpacker.unpack(
-            stored.control_codec,
-            stored.control,
-            count.div_ceil(2),
-            &mut buffers.control,
-        )?;
-        let data = unpacker.unpack(
-            stored.data_codec,
-            stored.data,
-            stored.data_raw_bytes,
-            &mut buffers.data,
-        )?;
-        Words::new(control, data, count)
-    }
-
-    /// A column with a value for each event whose shape has `bit`.
-    fn sparse<'b>(
-        &self,
-        id: u8,
-        bit: u16,
-        unpacker: &mut Unpacker,
-        buffers: &'b mut Buffers,
-    ) -> Parsed<(Presence, Words<'b>)>
-    where
-        'a: 'b,
-    {
-        let mut presence = [0; MAX_SHAPES];
-        let mut count = 0;
-        for (present, shape) in presence.iter_mut().zip(&self.shapes) {
-            if shape.mask & bit != 0 {
-                *present = 1;
-                count += shape.count as usize;
-            }
-        }
-        Ok((presence, self.words(id, count, unpacker, buffers)?))
-    }
-
     fn check_used(&self, words: Words<'_>) -> Parsed<()> {
         words.expect(0).map(|_| ())
     }
@@ -462,22 +322,4 @@ impl<'a> EventTable<'a> {
         };
         batch.retain(keep);
     }
-}
-
-/// Decompressed bytes of one column.
-#[derive(Debug, Default)]
-struct Buffers {
-    control: Vec<u8>,
-    data: Vec<u8>,
-}
-
-/// Memory of a decoder, reused from chunk to chunk.
-#[derive(Debug, Default)]
-pub(crate) struct Scratch {
-    shapes: Vec<u8>,
-    threads: Vec<(Pid, Tid)>,
-    runs: Vec<(u32, u32)>,
-    last_addresses: Vec<u64>,
-    time_low: Vec<u8>,
-    buffers: Buffers,
 }

@@ -4,7 +4,7 @@ use super::{ADDRESS_SHIFT, MAX_SHAPES, TARGET_EVENTS, column, field};
 use crate::{
     event::{Event, EventKind},
     raw::v1::{
-        chunk::{Codec, Packer},
+        codec::{Codec, Packer},
         words::{WordWriter, difference, word_bytes, zigzag},
     },
 };
