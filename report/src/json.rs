@@ -3,8 +3,7 @@
 //! One object. `schema` is the number of this layout: it rises when a field
 //! goes or changes its meaning; new fields can come at any time. All other
 //! fields are those of
-//! [`Findings`](memtrack_analyze::findings::Findings), with their units in the
-//! documentation there.
+//! [`Findings`], with their units in the documentation there.
 
 use crate::format::{Options, Report};
 use memtrack_analyze::findings::Findings;
