@@ -5,7 +5,8 @@
 //! ```
 //!
 //! Items are events or stacks. "max alloc" of the encoders is the writer's
-//! peak memory for a million events. Bytes per event are printed first.
+//! peak memory for a million events (or 20,000 stacks), without the 0.7 MB
+//! that zstd takes by itself. Bytes per event are printed first.
 
 mod synthetic;
 

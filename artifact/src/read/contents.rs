@@ -100,7 +100,8 @@ impl Contents {
             .ok_or_else(|| {
                 source.malformed(
                     crate::raw::v1::preamble::PREAMBLE_BYTES as u64,
-                    "the header is missing or damaged: capture again".into(),
+                    "no whole header, without which nothing else can be read (capture again),"
+                        .into(),
                 )
             })?;
         let (_, bytes) = source.unpacked(entry)?;
