@@ -47,7 +47,7 @@ fn site(recording: &Recording, symbols: &Symbols, size: u64) -> Vec<String> {
 }
 
 /// Sites of `unwind_names.cc` as g++ names them.
-const CPP: [(u64, &[&str]); 7] = [
+const CPP: [(u64, &[&str]); 8] = [
     (
         8001,
         &["depot::Shelf<depot::Item, 3>::Shelf() unwind_names.cc:18"],
@@ -72,6 +72,13 @@ const CPP: [(u64, &[&str]); 7] = [
             "depot::innermost(int)* unwind_names.cc:27",
             "depot::middle(int)* unwind_names.cc:28",
             "depot::outermost() unwind_names.cc:31",
+        ],
+    ),
+    (
+        8006,
+        &[
+            "main::{lambda}::operator()* unwind_names.cc:50",
+            "depot::apply<main::{lambda()#1}>(main::{lambda()#1}) unwind_names.cc:35",
         ],
     ),
     (8007, &["depot::only_here(int) unwind_names.cc:37"]),

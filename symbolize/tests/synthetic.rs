@@ -153,7 +153,10 @@ impl Made {
             id: ModuleId(0),
             key: ModuleKey::Content([0; 16]),
             mapped_as: vec![file],
-            machine: 0,
+            machine: match self.architecture {
+                Architecture::X86_64 => 62,
+                Architecture::Aarch64 => 183,
+            },
             elf_type: 3,
             file_bytes: 0x10000,
             segments: vec![Segment {

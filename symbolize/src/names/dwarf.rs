@@ -6,11 +6,12 @@
 //! normalised or looked up on the disk; a compile directory that is itself
 //! relative stays so.
 
-use super::sections::Sections;
+use super::{scopes::Scopes, sections::Sections};
 use crate::demangle::Language;
 use addr2line::Context;
 use gimli::{DwLang, EndianSlice, LittleEndian, SectionId, UnitOffset};
 use memtrack_artifact::Svma;
+use std::cell::RefCell;
 
 type Slice<'a> = EndianSlice<'a, LittleEndian>;
 
@@ -64,6 +65,7 @@ impl DebugBytes {
 /// Look-ups in one module. It may move to a worker but is not shared.
 pub(crate) struct Dwarf<'a> {
     context: Context<Slice<'a>>,
+    scopes: RefCell<Scopes>,
 }
 
 /// One call at an address, inlined or not.
@@ -86,7 +88,10 @@ impl<'a> Dwarf<'a> {
         };
         let dwarf = gimli::Dwarf::load(load).map_err(malformed)?;
         let context = Context::from_dwarf(dwarf).map_err(malformed)?;
-        Ok(Self { context })
+        Ok(Self {
+            context,
+            scopes: RefCell::default(),
+        })
     }
 
     /// The calls at an address, innermost first, appended to `out`. A location
@@ -115,6 +120,16 @@ impl<'a> Dwarf<'a> {
             });
         }
         Ok(())
+    }
+
+    /// The name with its scopes of a lambda's call operator, which is inlined
+    /// at `address`.
+    pub(crate) fn scoped_name(&self, address: Svma, entry: UnitOffset) -> Option<String> {
+        let unit = self
+            .context
+            .find_dwarf_and_unit(address.0)
+            .skip_all_loads()?;
+        self.scopes.borrow_mut().full_name(unit, entry)
     }
 
     /// The range of the function at `entry` that holds `address`.

@@ -2,6 +2,8 @@
 
 mod dwarf;
 mod module;
+mod ranges;
+mod scopes;
 pub(crate) mod sections;
 mod strings;
 pub(crate) mod symbols;

@@ -2,6 +2,7 @@
 
 use super::{
     dwarf::{Call, DebugBytes, Dwarf},
+    scopes::CALL_OPERATOR,
     sections::Sections,
     strings::Strings,
     symbols::SymbolTables,
@@ -202,7 +203,7 @@ impl<'a> Naming<'a> {
             return;
         };
         for call in inlined {
-            let function = self.by_name(call);
+            let function = self.lambda(address, call).or_else(|| self.by_name(call));
             out.push(NamedCall {
                 function,
                 file: self.file(call.file),
@@ -247,6 +248,15 @@ impl<'a> Naming<'a> {
         }
         let function = self.strings.intern(&demangle(found.name, call.language));
         Some((function, source))
+    }
+
+    /// The name with its scopes of a lambda that has only a short one.
+    fn lambda(&mut self, address: Svma, call: &Call<'a>) -> Option<u32> {
+        if call.language != Language::Cpp || call.function != Some(CALL_OPERATOR) {
+            return None;
+        }
+        let name = self.dwarf?.scoped_name(address, call.entry?)?;
+        self.strings.intern(&name)
     }
 
     fn by_symbol(&mut self, address: Svma) -> (Option<u32>, NameSource) {

@@ -11,7 +11,10 @@
 //!    leading underscores, then the shortest, then bytewise. That shows
 //!    `malloc` rather than `__libc_malloc`, `free` rather than `cfree`.
 
-use super::sections::Sections;
+use super::{
+    ranges::{Range, Symbol, flatten},
+    sections::Sections,
+};
 use memtrack_artifact::{NameSource, Svma};
 use object::{LittleEndian, elf, pod};
 use std::cmp::Ordering;
@@ -22,23 +25,6 @@ pub(crate) struct SymbolMap {
     /// By first address. A gap is a range without name.
     ranges: Vec<Range>,
     strings: Vec<u8>,
-}
-
-#[derive(Clone, Copy, Debug)]
-struct Range {
-    start: u64,
-    /// Of the symbol, where its name may be used.
-    symbol: Option<Symbol>,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Symbol {
-    start: u64,
-    /// 0 when the table gives none.
-    bytes: u64,
-    /// Position of the name in the string table.
-    name: u32,
-    local: bool,
 }
 
 /// A function found.
@@ -216,8 +202,13 @@ impl SymbolMap {
             let kind = symbol.st_type();
             let function = kind == elf::STT_FUNC || kind == elf::STT_GNU_IFUNC;
             let name = symbol.st_name.get(LittleEndian);
-            let named = name_at(&raw.strings, name).is_some_and(|name| !name.is_empty());
-            if function && named {
+            let text = name_at(&raw.strings, name).unwrap_or_default();
+            // Mapping symbols ($x, $d) mark code and data; they are no names
+            // (ELF for the Arm 64-bit Architecture, section 5.5.4).
+            if text.starts_with(b"$") {
+                continue;
+            }
+            if function && !text.is_empty() {
                 functions.push(Symbol {
                     start,
                     bytes: symbol.st_size.get(LittleEndian),
@@ -260,90 +251,6 @@ fn preference(strings: &[u8], left: &Symbol, right: &Symbol) -> Ordering {
         (symbol.local, underscores, name.len(), name)
     };
     key(left).cmp(&key(right))
-}
-
-/// Ranges that do not overlap, of symbols that may.
-///
-/// ```text
-/// outer    |------------------------|
-/// inner         |-------|
-/// label    |                           |        (size 0)
-/// ranges   outer |inner | outer     |gap| label
-/// ```
-fn flatten(
-    mut functions: Vec<Symbol>,
-    mut others: Vec<u64>,
-    sections: &[(u64, u64)],
-    preference: impl Fn(&Symbol, &Symbol) -> Ordering,
-) -> Vec<Range> {
-    // By start, larger first, so that the smallest of one start ends on top;
-    // among equal ranges the preferred one last.
-    functions.sort_unstable_by(|left, right| {
-        left.start
-            .cmp(&right.start)
-            .then(right.bytes.cmp(&left.bytes))
-            .then_with(|| preference(right, left))
-    });
-    others.extend(functions.iter().map(|symbol| symbol.start));
-    others.sort_unstable();
-    others.dedup();
-
-    let mut ranges: Vec<Range> = Vec::with_capacity(functions.len() * 2);
-    let mut emit = |start: u64, symbol: Option<Symbol>| {
-        if ranges.last().is_some_and(|last| last.start == start) {
-            ranges.pop();
-        }
-        ranges.push(Range { start, symbol });
-    };
-    // Sized functions that have begun and not ended, the latest on top.
-    let mut open: Vec<(u64, Symbol)> = Vec::new();
-    let mut label: Option<Symbol> = None;
-    let mut next_function = functions.into_iter().peekable();
-    let mut position;
-    // Every place where a range can begin: first addresses, and ends as they
-    // come up.
-    let mut starts = others.into_iter().peekable();
-    loop {
-        let next_end = open.iter().map(|(end, _)| *end).next_back();
-        position = match (starts.peek().copied(), next_end) {
-            (Some(start), Some(end)) => start.min(end),
-            (Some(start), None) => start,
-            (None, Some(end)) => end,
-            (None, None) => break,
-        };
-        while open.last().is_some_and(|(end, _)| *end <= position) {
-            open.pop();
-        }
-        if starts.peek() == Some(&position) {
-            starts.next();
-            label = None;
-            while let Some(symbol) = next_function.next_if(|symbol| symbol.start == position) {
-                match symbol.start.checked_add(symbol.bytes) {
-                    Some(end) if symbol.bytes > 0 => open.push((end, symbol)),
-                    // Equal preference order: the last is the best.
-                    _ => label = Some(symbol),
-                }
-            }
-        }
-        match (open.last(), label) {
-            (Some((_, symbol)), _) => emit(position, Some(*symbol)),
-            (None, Some(symbol)) if symbol.start == position => {
-                emit(position, Some(symbol));
-                let end = sections
-                    .iter()
-                    .find(|(start, end)| (*start..*end).contains(&position))
-                    .map(|(_, end)| *end);
-                if let Some(end) = end {
-                    let next = starts.peek().copied().unwrap_or(u64::MAX);
-                    if end < next {
-                        emit(end, None);
-                    }
-                }
-            }
-            (None, _) => emit(position, None),
-        }
-    }
-    ranges
 }
 
 #[cfg(test)]
@@ -434,34 +341,7 @@ mod tests {
         assert_eq!(at(&map, 0x1050), Some("outer"));
     }
 
-    /// The rule in its plainest form: look at every symbol.
-    fn naive(symbols: &[(u64, u64)], address: u64) -> Option<(u64, u64)> {
-        symbols
-            .iter()
-            .copied()
-            .filter(|(start, bytes)| *start <= address && address < start + bytes)
-            .max_by_key(|(start, bytes)| (*start, std::cmp::Reverse(*bytes)))
-    }
-
     proptest! {
-        #[test]
-        fn ranges_agree_with_looking_at_every_symbol(
-            symbols in prop::collection::vec((0_u64..60, 1_u64..20), 0..20),
-        ) {
-            let functions = symbols
-                .iter()
-                .map(|(start, bytes)| Symbol { start: *start, bytes: *bytes, name: 0, local: false })
-                .collect();
-            let map = SymbolMap {
-                ranges: flatten(functions, Vec::new(), &[], |_, _| Ordering::Equal),
-                strings: vec![0],
-            };
-            for address in 0..90 {
-                let found = map.find(Svma(address)).map(|found| (found.start.0, found.bytes));
-                prop_assert_eq!(found, naive(&symbols, address), "at {}", address);
-            }
-        }
-
         #[test]
         fn random_bytes_never_panic(symbols: Vec<u8>, strings: Vec<u8>, address: u64) {
             let map = SymbolMap::build(RawTable { symbols, strings }, &[]);

@@ -16,6 +16,8 @@ pub(crate) struct Arch {
     pub(crate) return_address: u16,
     /// Where an ordinary call leaves its return address.
     pub(crate) call: CallForm,
+    /// `e_machine` of the files it runs.
+    pub(crate) machine: u16,
     /// Bits of a return address that are an address; the others can hold a
     /// pointer authentication code.
     pub(crate) address_mask: u64,
@@ -54,6 +56,7 @@ const X86_64: Arch = Arch {
     pc: 16,
     return_address: 16,
     call: CallForm::Stack,
+    machine: 62,
     address_mask: u64::MAX,
     signal: SignalFrame {
         offset: 40,
@@ -72,6 +75,7 @@ const AARCH64: Arch = Arch {
     pc: 32,
     return_address: 30,
     call: CallForm::LinkRegister,
+    machine: 183,
     address_mask: (1 << 48) - 1,
     signal: SignalFrame {
         offset: 128 + 176 + 8,

@@ -95,6 +95,14 @@ impl<'a> Tables<'a> {
         let Some(tables) = self.modules.get(module.index()) else {
             return Vec::new();
         };
+        if let Some(module) = self.module(module)
+            && module.machine != self.arch.machine
+        {
+            return vec![format!(
+                "code for another architecture (e_machine {}) than the recorded one: not unwound",
+                module.machine
+            )];
+        }
         [
             (".eh_frame", tables.eh_frame.get()),
             (".debug_frame", tables.debug_frame.get()),
@@ -134,6 +142,11 @@ impl<'a> Tables<'a> {
 
     fn build(&self, id: ModuleId, kind: Kind, name: &str) -> Option<Table> {
         let module = self.module(id)?;
+        // A 32-bit program on a 64-bit kernel: its tables and registers are
+        // others.
+        if module.machine != self.arch.machine {
+            return None;
+        }
         let sections = Sections::new(self.artifact, module);
         let address = |name| sections.info(name).map(|info| info.address);
         let addresses = Addresses {
