@@ -2,12 +2,14 @@
 
 use std::path::PathBuf;
 
-/// A failure of reading or writing an artifact.
+/// A failure of reading or writing an artifact. What the operating system said
+/// is the error's source and not part of its own text, so that a chain of
+/// errors tells it once.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// The operating system refused.
-    #[error("{}: {source}", path.display())]
+    #[error("cannot read {}", path.display())]
     Io {
         /// The file.
         path: PathBuf,
@@ -15,7 +17,7 @@ pub enum Error {
         source: std::io::Error,
     },
     /// Writing failed.
-    #[error("writing the artifact failed at byte {offset}: {source}")]
+    #[error("writing failed after {offset} whole bytes")]
     Write {
         /// How far the file is whole.
         offset: u64,

@@ -304,7 +304,6 @@ fn settle(bytes: &[u8], salt: u64, mut index: Index) -> Index {
     index
         .entries
         .sort_by_key(|entry| (entry.sequence, entry.bad, entry.offset));
-    let mut kept: Vec<Entry> = Vec::new();
     let mut expected = 0;
     let completeness = &mut index.completeness;
     index.entries.retain(|entry| {
@@ -329,9 +328,7 @@ fn settle(bytes: &[u8], salt: u64, mut index: Index) -> Index {
         expected = entry.sequence.saturating_add(1);
         !entry.bad
     });
-    kept.append(&mut index.entries);
-    kept.shrink_to_fit();
-    index.entries = kept;
+    index.entries.shrink_to_fit();
     index.fingerprint = fingerprint(bytes, salt, &index.entries);
     index
 }
