@@ -81,15 +81,15 @@ fn walk_chunk(walker: &mut Walker<'_>, chunk: &StackChunk<'_>) -> ChunkStacks {
         return out;
     };
     let mut frames = Vec::new();
-    walker.begin_chunk();
+    walker.sites.begin_chunk();
     for record in batch.iter() {
         let termination = walker.walk(&record, &mut frames);
         out.stacks.push((record.id, frames.len(), termination));
         for frame in &frames {
             let next = u32::try_from(out.frames.len()).unwrap_or(u32::MAX);
-            let number = walker.number_in_chunk(*frame, next);
+            let number = walker.sites.number_in_chunk(*frame, next);
             if number == next {
-                out.frames.extend(walker.frames.get(*frame as usize));
+                out.frames.extend(walker.sites.frames.get(*frame as usize));
             }
             out.stack_frames.push(number);
         }

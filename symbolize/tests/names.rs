@@ -167,6 +167,19 @@ fn without_debug_information_symbols_name_functions_and_the_audit_says_so() {
 }
 
 #[test]
+fn split_debug_information_leaves_lines_and_says_what_is_missing() {
+    if !can_compile() {
+        return;
+    }
+    let recording = recorded("g++", &["-O1", "-g", "-gsplit-dwarf"], "unwind_names.cc");
+    let symbols = named(&recording.artifact());
+    let expected = ["depot::outermost() unwind_names.cc:27"];
+    assert_eq!(site(&recording, &symbols, 8005), expected);
+    let notes = symbols.audits.iter().flat_map(|audit| &audit.notes);
+    assert!(notes.clone().any(|note| note.contains("split debug")));
+}
+
+#[test]
 fn names_that_only_look_mangled_and_aliases() {
     if !can_compile() {
         return;

@@ -8,10 +8,10 @@
 
 use super::{scopes::Scopes, sections::Sections};
 use crate::demangle::Language;
-use addr2line::Context;
+use addr2line::{Context, LookupResult};
 use gimli::{DwLang, EndianSlice, LittleEndian, SectionId, UnitOffset};
 use memtrack_artifact::Svma;
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 
 type Slice<'a> = EndianSlice<'a, LittleEndian>;
 
@@ -66,6 +66,8 @@ impl DebugBytes {
 pub(crate) struct Dwarf<'a> {
     context: Context<Slice<'a>>,
     scopes: RefCell<Scopes>,
+    /// A unit was met whose functions are in another file.
+    split: Cell<bool>,
 }
 
 /// One call at an address, inlined or not.
@@ -91,6 +93,7 @@ impl<'a> Dwarf<'a> {
         Ok(Self {
             context,
             scopes: RefCell::default(),
+            split: Cell::new(false),
         })
     }
 
@@ -100,11 +103,11 @@ impl<'a> Dwarf<'a> {
     where
         'a: 's,
     {
-        let mut frames = self
-            .context
-            .find_frames(address.0)
-            .skip_all_loads()
-            .map_err(malformed)?;
+        let lookup = self.context.find_frames(address.0);
+        if matches!(lookup, LookupResult::Load { .. }) {
+            self.split.set(true);
+        }
+        let mut frames = lookup.skip_all_loads().map_err(malformed)?;
         while let Some(frame) = frames.next().map_err(malformed)? {
             let location = frame.location.as_ref();
             out.push(Call {
@@ -120,6 +123,11 @@ impl<'a> Dwarf<'a> {
             });
         }
         Ok(())
+    }
+
+    /// Whether look-ups met split debug information.
+    pub(crate) fn is_split(&self) -> bool {
+        self.split.get()
     }
 
     /// The name with its scopes of a lambda's call operator, which is inlined

@@ -182,6 +182,14 @@ impl<'a> Naming<'a> {
             self.add(*address, &found, &mut calls);
             ends.push(calls.len());
         }
+        if self.dwarf.is_some_and(Dwarf::is_split) {
+            self.notes.push(
+                "split debug information: its .dwo or .dwp files are not in the artifact, so \
+                 functions are named by symbol tables, without inlined calls; link the program \
+                 without -gsplit-dwarf for more"
+                    .to_owned(),
+            );
+        }
         ModuleNames {
             strings: self.strings.into_inner(),
             calls,

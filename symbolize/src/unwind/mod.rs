@@ -4,10 +4,12 @@ mod arch;
 mod evaluate;
 mod memory;
 mod rule;
+mod site;
 mod table;
 mod tables;
 mod walk;
 
 pub(crate) use arch::Arch;
+pub(crate) use site::PhysicalFrame;
 pub(crate) use tables::Tables;
-pub(crate) use walk::{PhysicalFrame, Shared, Walker};
+pub(crate) use walk::{Shared, Walker};

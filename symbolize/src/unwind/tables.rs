@@ -103,6 +103,13 @@ impl<'a> Tables<'a> {
                 module.machine
             )];
         }
+        let without = |table: &OnceLock<Option<Table>>| matches!(table.get(), Some(None));
+        if without(&tables.eh_frame) && without(&tables.debug_frame) {
+            return vec![
+                "no unwind information (.eh_frame, .debug_frame): stacks end where they enter it"
+                    .to_owned(),
+            ];
+        }
         [
             (".eh_frame", tables.eh_frame.get()),
             (".debug_frame", tables.debug_frame.get()),

@@ -10,41 +10,20 @@ use super::{
     arch::{Arch, CallForm, Registers},
     evaluate::{self, Caller},
     memory::{Fault, Window},
-    rule::{Base, Pointer, Return, Rule},
+    rule::{Base, Pointer, Return},
+    site::{FrameIndex, PhysicalFrame, Place, Sites},
     tables::Tables,
 };
 use crate::{
-    segments,
     shield::shield,
-    spaces::{Epoch, EpochId, MappingId, Spaces},
+    spaces::{Epoch, Spaces},
 };
 use gimli::UnwindContext;
-use memtrack_artifact::{Artifact, Avma, ModuleId, StackForm, StackRecord, Svma, Termination};
-use rustc_hash::FxHashMap;
+use memtrack_artifact::{Artifact, Avma, StackForm, StackRecord, Termination};
 
 /// Frames of one stack at most. Real recursion overflows an 8 MiB stack before
 /// it.
 pub(crate) const MAX_FRAMES: usize = 65_536;
-
-/// Entries of the cache from code address to rule: a power of two. A large
-/// program has a few thousand distinct call sites on its allocation paths.
-const CACHE_ENTRIES: usize = 16_384;
-
-/// One frame of the machine's stack. Inlined calls are added when it is named.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct PhysicalFrame {
-    /// The module that holds the code.
-    pub(crate) module: Option<ModuleId>,
-    /// The address to name: in the module's terms, or the process's where
-    /// there is no module. For a caller it lies inside the call instruction.
-    pub(crate) address: Svma,
-    /// The mapping, where it shows no keyed module.
-    pub(crate) mapping: Option<MappingId>,
-    /// A signal trampoline.
-    pub(crate) signal: bool,
-    /// Found by the frame-pointer chain.
-    pub(crate) frame_pointer: bool,
-}
 
 /// What all walkers share.
 pub(crate) struct Shared<'a> {
@@ -56,76 +35,20 @@ pub(crate) struct Shared<'a> {
     pub(crate) exact_only: bool,
 }
 
-/// A frame of a [`Walker`]: position in [`Walker::frames`].
-pub(crate) type FrameIndex = u32;
-
 /// Walks stacks, one after another. Each worker has its own.
 pub(crate) struct Walker<'a> {
     shared: &'a Shared<'a>,
-    cache: Box<[Slot]>,
     context: UnwindContext<usize>,
-    /// Distinct frames met so far.
-    pub(crate) frames: Vec<PhysicalFrame>,
-    index: FxHashMap<PhysicalFrame, FrameIndex>,
-    /// By frame: the chunk that used it last, and its number there.
-    numbers: Vec<(u32, u32)>,
-    chunk: u32,
-}
-
-/// What is known of a code address in one state of an address space.
-#[derive(Clone, Copy)]
-struct Slot {
-    address: u64,
-    epoch: EpochId,
-    frame: FrameIndex,
-    rule: Rule,
-}
-
-impl Slot {
-    /// No address space has this epoch, see [`EpochId`].
-    const EMPTY: Self = Self {
-        address: 0,
-        epoch: EpochId(u32::MAX),
-        frame: 0,
-        rule: Rule::NONE,
-    };
-}
-
-/// A code address in its module.
-#[derive(Clone, Copy)]
-struct Place {
-    module: ModuleId,
-    address: Svma,
+    pub(crate) sites: Sites<'a>,
 }
 
 impl<'a> Walker<'a> {
-    /// A walker with an empty cache.
+    /// A walker that has met no code yet.
     pub(crate) fn new(shared: &'a Shared<'a>) -> Self {
         Self {
             shared,
-            cache: vec![Slot::EMPTY; CACHE_ENTRIES].into_boxed_slice(),
             context: UnwindContext::new(),
-            frames: Vec::new(),
-            index: FxHashMap::default(),
-            numbers: Vec::new(),
-            chunk: 0,
-        }
-    }
-
-    /// Begins a chunk: frames are numbered anew.
-    pub(crate) fn begin_chunk(&mut self) {
-        self.chunk += 1;
-    }
-
-    /// The number of a frame in this chunk: `next` if it is new there.
-    pub(crate) fn number_in_chunk(&mut self, frame: FrameIndex, next: u32) -> u32 {
-        match self.numbers.get_mut(frame as usize) {
-            Some((chunk, number)) if *chunk == self.chunk => *number,
-            Some(slot) => {
-                *slot = (self.chunk, next);
-                next
-            }
-            None => next,
+            sites: Sites::new(shared),
         }
     }
 
@@ -158,7 +81,7 @@ impl<'a> Walker<'a> {
                 // A process of which nothing is known: the address is all
                 // there is.
                 if let Some(pc) = registers.get(self.shared.arch.pc) {
-                    out.push(self.unmapped(pc));
+                    out.push(self.sites.unmapped(pc));
                 }
                 Termination::NoModule
             }
@@ -190,7 +113,7 @@ impl<'a> Walker<'a> {
         loop {
             let first = out.is_empty();
             let address = if first { pc } else { pc.wrapping_sub(1) };
-            let slot = self.slot(epoch, address);
+            let slot = self.sites.slot(epoch, address);
             if out.len() >= MAX_FRAMES {
                 return Some(Termination::TooManyFrames);
             }
@@ -269,7 +192,7 @@ impl<'a> Walker<'a> {
             out.pop();
             return Some(Termination::NoModule);
         }
-        let Some(place) = self.place(epoch, address) else {
+        let Some(place) = self.sites.place(epoch, address) else {
             return Some(Termination::NoModule);
         };
         let trampoline = self.signal_place(epoch, place, pc).is_some()
@@ -303,8 +226,8 @@ impl<'a> Walker<'a> {
             if !first && epoch.locate(Avma(address)).is_none() {
                 return Termination::NoModule;
             }
-            let Some(mut place) = self.place(epoch, address) else {
-                out.push(self.slot(epoch, address).frame);
+            let Some(mut place) = self.sites.place(epoch, address) else {
+                out.push(self.sites.slot(epoch, address).frame);
                 return Termination::NoModule;
             };
             // The return address into a trampoline is its first instruction,
@@ -320,7 +243,7 @@ impl<'a> Walker<'a> {
             if let Some(at_pc) = trampoline {
                 place = at_pc;
             }
-            out.push(self.intern(PhysicalFrame {
+            out.push(self.sites.intern(PhysicalFrame {
                 module: Some(place.module),
                 address: place.address,
                 mapping: None,
@@ -385,87 +308,22 @@ impl<'a> Walker<'a> {
             }
             let address = if out.is_empty() { pc } else { pc - 1 };
             let frame = match epoch {
-                Some(epoch) => self.slot(epoch, address).frame,
-                None => self.unmapped(address),
+                Some(epoch) => self.sites.slot(epoch, address).frame,
+                None => self.sites.unmapped(address),
             };
-            let Some(frame) = self.frames.get(frame as usize).copied() else {
+            let Some(frame) = self.sites.frames.get(frame as usize).copied() else {
                 break;
             };
-            out.push(self.intern(PhysicalFrame {
+            out.push(self.sites.intern(PhysicalFrame {
                 frame_pointer: true,
                 ..frame
             }));
         }
     }
 
-    /// The frame and rule of a code address.
-    #[inline]
-    fn slot(&mut self, epoch: &Epoch, address: u64) -> Slot {
-        let hash =
-            (address ^ u64::from(epoch.id.0).rotate_left(40)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        let at = (hash >> (64 - CACHE_ENTRIES.trailing_zeros())) as usize;
-        match self.cache.get(at) {
-            Some(slot) if slot.address == address && slot.epoch == epoch.id => *slot,
-            _ => {
-                let slot = self.look_up(epoch, address);
-                if let Some(place) = self.cache.get_mut(at) {
-                    *place = slot;
-                }
-                slot
-            }
-        }
-    }
-
-    #[cold]
-    fn look_up(&mut self, epoch: &Epoch, address: u64) -> Slot {
-        let (frame, rule) = match self.place(epoch, address) {
-            Some(place) => (
-                PhysicalFrame {
-                    module: Some(place.module),
-                    address: place.address,
-                    mapping: None,
-                    signal: false,
-                    frame_pointer: false,
-                },
-                self.shared.tables.rule(place.module, place.address),
-            ),
-            None => (
-                PhysicalFrame {
-                    module: None,
-                    address: Svma(address),
-                    mapping: epoch.locate(Avma(address)).map(|located| located.mapping),
-                    signal: false,
-                    frame_pointer: false,
-                },
-                Rule::NONE,
-            ),
-        };
-        Slot {
-            address,
-            epoch: epoch.id,
-            frame: self.intern(frame),
-            rule,
-        }
-    }
-
-    /// Where an address lies in its module.
-    fn place(&self, epoch: &Epoch, address: u64) -> Option<Place> {
-        let located = epoch.locate(Avma(address))?;
-        let mapping = self.shared.spaces.mapping(located.mapping)?;
-        let id = mapping.module?;
-        let module = self.shared.artifact.modules().get(id.index())?;
-        let page_bytes = self.shared.artifact.header().page_bytes;
-        segments::to_svma(module, mapping.file_offset, located.offset, page_bytes).map(|address| {
-            Place {
-                module: id,
-                address,
-            }
-        })
-    }
-
     /// `place`, moved on to the pc itself.
     fn at_pc(&self, epoch: &Epoch, place: Place, pc: u64) -> Place {
-        self.place(epoch, pc).unwrap_or(place)
+        self.sites.place(epoch, pc).unwrap_or(place)
     }
 
     /// The place of the pc, when it lies in a frame description marked as a
@@ -479,28 +337,5 @@ impl<'a> Walker<'a> {
             .description(place.module, place.address)
             .or_else(|| tables.description(at_pc.module, at_pc.address))?;
         table.is_signal_trampoline(description).then_some(at_pc)
-    }
-
-    fn unmapped(&mut self, address: u64) -> FrameIndex {
-        self.intern(PhysicalFrame {
-            module: None,
-            address: Svma(address),
-            mapping: None,
-            signal: false,
-            frame_pointer: false,
-        })
-    }
-
-    fn intern(&mut self, frame: PhysicalFrame) -> FrameIndex {
-        if let Some(index) = self.index.get(&frame) {
-            return *index;
-        }
-        // Each distinct frame costs a walk step to find; 2^32 of them are
-        // beyond any artifact, and would repeat the last.
-        let index = FrameIndex::try_from(self.frames.len()).unwrap_or(FrameIndex::MAX);
-        self.frames.push(frame);
-        self.numbers.push((0, 0));
-        self.index.insert(frame, index);
-        index
     }
 }
