@@ -15,6 +15,7 @@ use std::{
     fs::{self, File},
     path::{Path, PathBuf},
     process::{Command, Output, Stdio},
+    sync::{Mutex, MutexGuard, PoisonError},
 };
 use tempfile::TempDir;
 
@@ -31,23 +32,21 @@ pub fn repository() -> PathBuf {
         .to_owned()
 }
 
-/// A place where captures are permitted, one at a time.
+/// A place where captures are permitted, one at a time: probes are system-wide.
 pub struct Privileged {
     /// Everything that the test leaves; removed at its end.
     pub folder: TempDir,
-    _lock: File,
+    _in_this_process: MutexGuard<'static, ()>,
+    _on_this_machine: Option<File>,
 }
 
 impl Privileged {
     /// Waits for its turn. `None` (the test is skipped, with a reason printed)
     /// where captures are not permitted; with `CI=true` that fails instead.
     pub fn enter() -> Option<Self> {
-        let lock = File::options()
-            .create(true)
-            .append(true)
-            .open(std::env::temp_dir().join("memtrack-priv.lock"))
-            .expect("the lock file opens");
-        lock.lock().expect("the lock file can be locked");
+        static ONE: Mutex<()> = Mutex::new(());
+        let in_this_process = ONE.lock().unwrap_or_else(PoisonError::into_inner);
+        let on_this_machine = lock_machine();
         let folder = TempDir::new().unwrap();
         let tried = memtrack()
             .args(["capture", "-q", "-o"])
@@ -58,7 +57,8 @@ impl Privileged {
         if tried.status.code() != Some(125) {
             return Some(Self {
                 folder,
-                _lock: lock,
+                _in_this_process: in_this_process,
+                _on_this_machine: on_this_machine,
             });
         }
         let why = String::from_utf8_lossy(&tried.stderr);
@@ -96,6 +96,26 @@ impl Privileged {
         succeeds(&mut capture);
         artifact
     }
+}
+
+/// Takes the lock that all tests with captures take, unless `flock FILE` does so
+/// for us: then it is one of our open files.
+fn lock_machine() -> Option<File> {
+    let path = std::env::temp_dir().join("memtrack-priv.lock");
+    let inherited = fs::read_dir("/proc/self/fd")
+        .unwrap()
+        .filter_map(|entry| fs::read_link(entry.ok()?.path()).ok())
+        .any(|open| open == path);
+    if inherited {
+        return None;
+    }
+    let file = File::options()
+        .create(true)
+        .append(true)
+        .open(&path)
+        .expect("the lock file opens");
+    file.lock().expect("the lock file can be locked");
+    Some(file)
 }
 
 /// Runs a command that must end with 0.

@@ -36,8 +36,8 @@ def main(words: list[str]) -> int:
         return 2
     if os.geteuid() != 0:
         print("cases: captures need root (or the capabilities `memtrack doctor` names)", file=sys.stderr)
-    memtrack = Memtrack(arguments.memtrack or built_memtrack())
-    return run_all(folder, names, memtrack, arguments.keep)
+    program = arguments.memtrack.resolve() if arguments.memtrack else built_memtrack()
+    return run_all(folder, names, Memtrack(program), arguments.keep)
 
 
 def parse(words):
