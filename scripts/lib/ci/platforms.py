@@ -6,7 +6,7 @@ import sys
 
 ELSEWHERE = ["x86_64-apple-darwin", "aarch64-apple-darwin", "x86_64-pc-windows-msvc"]
 LINUX_ONLY = re.compile(
-    r"^(libbpf-.*|perf-event.*|memtrack-bpf|mimalloc|libmimalloc-sys|nix|caps|procfs|vsprintf)$"
+    r"^(libbpf-.*|perf-event.*|memtrack-bpf|linux-perf-event-reader|mimalloc|libmimalloc-sys|procfs)$"
 )
 
 

@@ -5,10 +5,11 @@ are sentences; each is looked up by its whole text, so that a changed rule has
 no judge any more, which is a fault until somebody reads it again.
 """
 import json
+import pathlib
 import re
-import shutil
 import subprocess
 import sys
+import tempfile
 import xml.etree.ElementTree
 from collections import Counter
 
@@ -258,17 +259,58 @@ def nobody_is_stopped(*_):
 @rule("run_all.py reports no broken rule for symbolize and for report (1 GiB, 20 s a copy)")
 def damage_is_survived(case, recordings):
     for recording in recordings:
-        bad = recording.out / "bad"
-        tools = case.folder
-        make = [sys.executable, str(tools / "mutate.py"), str(recording.artifact), str(bad)]
-        done = subprocess.run(make, capture_output=True, text=True, errors="replace")
-        if done.returncode != 0:
-            yield f"mutate.py: {(done.stdout + done.stderr).strip()}"
-            continue
-        program = recording.memtrack.program
-        for command in (["symbolize", "{}"], ["report", "{}", "--text"]):
-            run = [sys.executable, str(tools / "run_all.py"), str(bad), "--", program, *command]
-            done = subprocess.run(run, capture_output=True, text=True, errors="replace")
+        program, copies = recording.memtrack.program, damaged_copies(case, recording)
+        for command in (["symbolize", "{}", "-o", "copy.mts"], ["report", "{}", "--text"]):
+            tool = [sys.executable, str(case.folder / "run_all.py"), str(copies), "--", program, *command]
+            done = subprocess.run(tool, capture_output=True, text=True, errors="replace")
             if done.returncode != 0:
                 yield f"run_all.py, {command[0]}: {(done.stdout + done.stderr).strip()[-2000:]}"
-        shutil.rmtree(bad, ignore_errors=True)
+
+
+@rule(
+    "cut-*: what was whole before the cut may be used, then the report says that it is partial; "
+    "a cut at a frame border that loses the end mark is partial too"
+)
+def cuts_are_told(case, recordings):
+    for recording in recordings:
+        yield from untold(recording, damaged_copies(case, recording).glob("cut-*"))
+
+
+@rule("drop-frame-* and dup-frame-* are not read as whole without a note")
+def frames_are_missed(case, recordings):
+    for recording in recordings:
+        copies = damaged_copies(case, recording)
+        yield from untold(recording, [*copies.glob("drop-frame-*"), *copies.glob("dup-frame-*")])
+
+
+@rule("nothing is written outside the output named on the command line")
+def nothing_else_is_written(case, recordings):
+    for recording in recordings:
+        copies = damaged_copies(case, recording)
+        before = sorted(copies.iterdir())
+        with tempfile.TemporaryDirectory() as folder:
+            for copy in before[:: max(1, len(before) // 40)]:
+                for command in (["symbolize", str(copy), "-o", "x.mts"], ["report", str(copy), "--json=x.json"]):
+                    subprocess.run([recording.memtrack.program, *command], cwd=folder, capture_output=True)
+            strange = {path.name for path in pathlib.Path(folder).iterdir()} - {"x.mts", "x.json"}
+        strange |= {path.name for path in set(copies.iterdir()) - set(before)}
+        if strange:
+            yield f"written too: {', '.join(sorted(strange))}"
+
+
+def damaged_copies(case, recording) -> pathlib.Path:
+    """A folder of damaged copies, made at the first call."""
+    folder = recording.out / "damaged"
+    if not folder.exists():
+        tool = [sys.executable, str(case.folder / "mutate.py"), str(recording.artifact), str(folder)]
+        subprocess.run(tool, check=True, stdout=subprocess.DEVNULL)
+    return folder
+
+
+def untold(recording, copies):
+    """Copies that are read and said to be complete."""
+    for copy in sorted(copies):
+        command = [recording.memtrack.program, "inspect", "--json", str(copy)]
+        done = subprocess.run(command, capture_output=True, text=True, errors="replace")
+        if done.returncode == 0 and json.loads(done.stdout)["complete"]:
+            yield f"{copy.name} is said to be complete"
