@@ -56,6 +56,10 @@ pub struct Options {
     pub threads: usize,
 }
 
+/// Stack of a worker. Readers of debug information recurse with the depth of
+/// inlined calls, which is bounded (`names::nesting`); this is ample for it.
+const WORKER_STACK_BYTES: usize = 16 << 20;
+
 /// Unwinds every distinct stack and names every distinct address.
 ///
 /// # Errors
@@ -70,6 +74,7 @@ pub fn symbolize(
 ) -> Result<Symbols, Error> {
     let pool = rayon::ThreadPoolBuilder::new()
         .num_threads(options.threads)
+        .stack_size(WORKER_STACK_BYTES)
         .thread_name(|worker| format!("symbolize-{worker}"))
         .build()
         .map_err(|error| Error::Threads {

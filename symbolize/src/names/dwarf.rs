@@ -6,7 +6,7 @@
 //! normalised or looked up on the disk; a compile directory that is itself
 //! relative stays so.
 
-use super::{scopes::Scopes, sections::Sections};
+use super::{nesting, scopes::Scopes, sections::Sections};
 use crate::demangle::Language;
 use addr2line::{Context, LookupResult};
 use gimli::{DwLang, EndianSlice, LittleEndian, SectionId, UnitOffset};
@@ -54,6 +54,16 @@ impl DebugBytes {
         self.section(SectionId::DebugInfo).is_empty()
     }
 
+    /// Whether a reader may follow it by recursion.
+    pub(crate) fn is_bounded(&self) -> bool {
+        self.dwarf()
+            .is_ok_and(|mut dwarf| nesting::is_bounded(&mut dwarf))
+    }
+
+    fn dwarf(&self) -> gimli::Result<gimli::Dwarf<Slice<'_>>> {
+        gimli::Dwarf::load(|id| Ok(EndianSlice::new(self.section(id), LittleEndian)))
+    }
+
     fn section(&self, id: SectionId) -> &[u8] {
         self.sections
             .iter()
@@ -85,10 +95,7 @@ pub(crate) struct Call<'a> {
 impl<'a> Dwarf<'a> {
     /// Reads the list of units.
     pub(crate) fn new(bytes: &'a DebugBytes) -> Result<Self, String> {
-        let load = |id: SectionId| -> gimli::Result<Slice<'a>> {
-            Ok(EndianSlice::new(bytes.section(id), LittleEndian))
-        };
-        let dwarf = gimli::Dwarf::load(load).map_err(malformed)?;
+        let dwarf = bytes.dwarf().map_err(malformed)?;
         let context = Context::from_dwarf(dwarf).map_err(malformed)?;
         Ok(Self {
             context,

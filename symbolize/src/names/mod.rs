@@ -2,6 +2,7 @@
 
 mod dwarf;
 mod module;
+mod nesting;
 mod ranges;
 mod scopes;
 pub(crate) mod sections;

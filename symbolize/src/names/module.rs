@@ -84,7 +84,13 @@ pub(crate) fn name_all(
     let mut names = ModuleNames::default();
     let symbols = SymbolTables::load(&sections);
     names.notes.extend(symbols.notes.iter().cloned());
-    let debug = DebugBytes::load(&sections, &mut names.notes);
+    let mut debug = DebugBytes::load(&sections, &mut names.notes);
+    if !debug.is_empty() && shield(|| debug.is_bounded()) != Some(true) {
+        names
+            .notes
+            .push("debug information is malformed: entries nested too deep; not read".to_owned());
+        debug = DebugBytes::default();
+    }
 
     let piece = addresses.len().div_ceil(pieces.max(1)).max(PIECE);
     let parts: Vec<ModuleNames> = addresses
@@ -138,6 +144,10 @@ fn name_part(symbols: &SymbolTables, debug: &DebugBytes, addresses: &[Svma]) -> 
         naming.name(addresses)
     })
 }
+
+/// Inlined calls kept of one address. The deepest seen in large programs are
+/// some dozens.
+const MAX_INLINED: usize = 255;
 
 struct Naming<'a> {
     symbols: &'a SymbolTables,
@@ -210,7 +220,8 @@ impl<'a> Naming<'a> {
             });
             return;
         };
-        for call in inlined {
+        // The innermost ones, where there are more than a compiler would make.
+        for call in inlined.iter().take(MAX_INLINED) {
             let function = self.lambda(address, call).or_else(|| self.by_name(call));
             out.push(NamedCall {
                 function,
