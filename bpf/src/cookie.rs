@@ -27,7 +27,7 @@ impl Cookie {
     #[must_use]
     pub fn encode(self) -> u64 {
         let [first, second, third] = self.argument_registers.map(u64::from);
-        let flags = u64::from(self.product) * PRODUCT | u64::from(self.array) * ARRAY;
+        let flags = (u64::from(self.product) * PRODUCT) | (u64::from(self.array) * ARRAY);
         u64::from(self.kind)
             | first << 8
             | second << 16

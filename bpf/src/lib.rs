@@ -32,6 +32,7 @@ pub use cookie::Cookie;
     clippy::all,
     clippy::pedantic,
     clippy::undocumented_unsafe_blocks,
+    clippy::unwrap_used,
     dead_code,
     missing_docs,
     non_camel_case_types,

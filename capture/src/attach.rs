@@ -66,7 +66,7 @@ impl<'a> Attacher<'a> {
     /// Probes what the command will most likely use.
     pub(crate) fn prepare(&mut self) -> Result<()> {
         for path in USUAL_LIBRARIES {
-            let Ok(file) = open_regular(Path::new(path)) else {
+            let Ok(Some(file)) = open_regular(Path::new(path)) else {
                 continue;
             };
             let Ok(metadata) = file.metadata() else {
@@ -115,9 +115,8 @@ impl<'a> Attacher<'a> {
                 continue;
             }
             match open_mapped(request.pid, address) {
-                Ok((file, name)) => self.look_at(key, &file, &name)?,
-                // It has ended, or was never stopped and has gone on.
-                Err(error) if is_gone(&error) => {}
+                Ok(Some((file, name))) => self.look_at(key, &file, &name)?,
+                Ok(None) => {}
                 Err(error) => {
                     self.fail(
                         request.time_ns,
@@ -201,21 +200,37 @@ fn known_files(source: libbpf_rs::Error) -> Error {
 }
 
 /// Opens the file that a process has mapped at an address, with its name.
-fn open_mapped(pid: u32, address: u64) -> io::Result<(File, String)> {
-    let maps = fs::read(format!("/proc/{pid}/maps"))?;
+/// `None` when the process has ended, or maps no regular file there.
+fn open_mapped(pid: u32, address: u64) -> io::Result<Option<(File, String)>> {
+    let maps = match fs::read(format!("/proc/{pid}/maps")) {
+        Ok(maps) => maps,
+        Err(error) if is_gone(&error) => return Ok(None),
+        Err(error) => return Err(error),
+    };
+    // That of a process which is ending is empty.
+    if maps.is_empty() {
+        return Ok(None);
+    }
     let line = maps
         .split(|&byte| byte == b'\n')
         .filter_map(parse_line)
         .find(|line| line.holds(address))
-        .ok_or_else(|| io::Error::new(io::ErrorKind::NotFound, "nothing is mapped there"))?;
-    let file = open_regular(Path::new(&format!("/proc/{pid}/map_files/{}", line.range)))?;
-    Ok((file, line.name))
+        .ok_or_else(|| io::Error::other("nothing is mapped there"))?;
+    let path = format!("/proc/{pid}/map_files/{:x}-{:x}", line.start, line.end);
+    let file = open_regular(Path::new(&path)).or_else(|error| {
+        // It may have ended since.
+        if Path::new(&format!("/proc/{pid}/maps")).exists() {
+            Err(error)
+        } else {
+            Ok(None)
+        }
+    })?;
+    Ok(file.map(|file| (file, line.name)))
 }
 
 /// A line of `/proc/PID/maps` (proc_pid_maps(5)).
 #[derive(Debug, PartialEq, Eq)]
 struct Line {
-    range: String,
     start: u64,
     end: u64,
     name: String,
@@ -231,29 +246,23 @@ fn parse_line(line: &[u8]) -> Option<Line> {
     let text = String::from_utf8_lossy(line);
     // Range, permissions, offset, device, inode, then padding and the path.
     let mut fields = text.splitn(6, ' ');
-    let range = fields.next()?.to_owned();
-    let (start, end) = range.split_once('-')?;
+    let (start, end) = fields.next()?.split_once('-')?;
     let start = u64::from_str_radix(start, 16).ok()?;
     let end = u64::from_str_radix(end, 16).ok()?;
     let name = fields.nth(4).unwrap_or_default().trim_start().to_owned();
-    Some(Line {
-        range,
-        start,
-        end,
-        name,
-    })
+    Some(Line { start, end, name })
 }
 
 /// Opens a regular file; anything else (a device) is not even touched.
-fn open_regular(path: &Path) -> io::Result<File> {
+fn open_regular(path: &Path) -> io::Result<Option<File>> {
     let handle = OpenOptions::new()
         .read(true)
         .custom_flags(libc::O_PATH | libc::O_CLOEXEC)
         .open(path)?;
     if !handle.metadata()?.is_file() {
-        return Err(io::ErrorKind::NotFound.into());
+        return Ok(None);
     }
-    File::open(format!("/proc/self/fd/{}", handle.as_raw_fd()))
+    File::open(format!("/proc/self/fd/{}", handle.as_raw_fd())).map(Some)
 }
 
 fn is_gone(error: &io::Error) -> bool {
@@ -270,7 +279,7 @@ mod tests {
         let line = parse_line(line).unwrap();
         assert_eq!(line.name, "/a b/c (deleted)");
         assert!(line.holds(0x7f00) && !line.holds(0x7fff));
-        assert_eq!(line.range, "7f00-7fff");
+        assert_eq!((line.start, line.end), (0x7f00, 0x7fff));
     }
 
     #[test]

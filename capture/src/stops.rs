@@ -64,7 +64,14 @@ impl Stops {
     }
 
     fn release_all(&self, map: &MapHandle, reason: PauseReason) -> bool {
-        keys(map).fold(true, |done, key| self.release(map, key, reason) && done)
+        // All of them first: a walk over a hash map loses its place when
+        // entries go.
+        let keys: Vec<StopKey> = keys(map).collect();
+        let mut done = true;
+        for key in keys {
+            done &= self.release(map, key, reason);
+        }
+        done
     }
 
     /// False when the entry has no time yet: its signal is still to be sent.
