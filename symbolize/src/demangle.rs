@@ -5,7 +5,9 @@
 //! language is known only its scheme is tried; where it is not (plain symbols),
 //! a scheme must accept the whole name.
 
+use crate::shield::shield;
 use cpp_demangle::{DemangleOptions, Symbol};
+use std::fmt;
 
 /// What is known of the language a name comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -24,7 +26,8 @@ pub(crate) enum Language {
 /// Nested templates of this length read no better demangled, and a hostile
 /// name can grow a thousandfold.
 const MAX_MANGLED_BYTES: usize = 16_384;
-/// The longest result that is used in place of the mangled name.
+/// The longest result that is used in place of the mangled name. Substitutions
+/// can double a name's length with every few bytes of it.
 const MAX_DEMANGLED_BYTES: usize = 65_536;
 
 /// The name to show for a symbol or linkage name.
@@ -33,14 +36,16 @@ pub(crate) fn demangle(name: &str, language: Language) -> String {
     if name.len() > MAX_MANGLED_BYTES {
         return name.to_owned();
     }
-    match language {
+    let shown = shield(|| match language {
         Language::Plain => None,
         Language::Cpp => cpp(name),
         Language::Rust => rust(name),
         Language::Unknown => rust(name).or_else(|| cpp(name)),
-    }
-    .filter(|shown| !shown.is_empty() && shown.len() <= MAX_DEMANGLED_BYTES)
-    .unwrap_or_else(|| name.to_owned())
+    });
+    shown
+        .flatten()
+        .filter(|shown| !shown.is_empty())
+        .unwrap_or_else(|| name.to_owned())
 }
 
 /// The function that a compiler's or linker's clone was made from: without
@@ -94,7 +99,9 @@ fn rust(name: &str) -> Option<String> {
         return None;
     }
     let demangled = rustc_demangle::try_demangle(name).ok()?;
-    let shown = format!("{demangled:#}");
+    let mut shown = Bounded::default();
+    fmt::write(&mut shown, format_args!("{demangled:#}")).ok()?;
+    let shown = shown.0;
     // v0 keeps generic arguments, in the form that expressions need; types and
     // debug information write `Vec<u8>`.
     Some(if v0 { shown.replace("::<", "<") } else { shown })
@@ -114,9 +121,24 @@ fn cpp(name: &str) -> Option<String> {
         return None;
     }
     let symbol = Symbol::new(name).ok()?;
-    symbol
-        .demangle_with_options(&DemangleOptions::new().no_return_type())
-        .ok()
+    let mut shown = Bounded::default();
+    let options = DemangleOptions::new().no_return_type();
+    symbol.structured_demangle(&mut shown, &options).ok()?;
+    Some(shown.0)
+}
+
+/// Text up to [`MAX_DEMANGLED_BYTES`]; beyond it writing fails.
+#[derive(Default)]
+struct Bounded(String);
+
+impl fmt::Write for Bounded {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        if self.0.len() + text.len() > MAX_DEMANGLED_BYTES {
+            return Err(fmt::Error);
+        }
+        self.0.push_str(text);
+        Ok(())
+    }
 }
 
 #[cfg(test)]
@@ -192,8 +214,22 @@ mod tests {
     }
 
     #[test]
-    fn long_names_stay_as_they_are() {
+    fn long_names_and_names_that_grow_without_bound_stay_as_they_are() {
         let name = format!("_ZN{}", "3foo".repeat(10_000));
         assert_eq!(shown(&name), name);
+        // Each template holds the one before twice.
+        let mut name = "_Z1fI1aS_E".to_owned();
+        for digit in ('0'..='9').chain('A'..='Z') {
+            name.push_str(&format!("1bIS{digit}_S{digit}_E"));
+        }
+        let shown = shown(&name);
+        assert!(shown.len() <= MAX_DEMANGLED_BYTES.max(name.len()));
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn anything_is_shown_somehow(name in "_(Z|ZN|R|RNv)?[a-zA-Z0-9_.$]{0,60}") {
+            let _ = shown(&name);
+        }
     }
 }

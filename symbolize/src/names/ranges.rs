@@ -10,6 +10,9 @@ pub(crate) struct Symbol {
     pub(crate) bytes: u64,
     /// Position of the name in the string table.
     pub(crate) name: u32,
+    /// Length of the name, and underscores that it begins with.
+    pub(crate) name_bytes: u32,
+    pub(crate) underscores: u32,
     pub(crate) local: bool,
 }
 
@@ -129,7 +132,7 @@ mod tests {
         ) {
             let functions = symbols
                 .iter()
-                .map(|(start, bytes)| Symbol { start: *start, bytes: *bytes, name: 0, local: false })
+                .map(|(start, bytes)| Symbol { start: *start, bytes: *bytes, name: 0, name_bytes: 0, underscores: 0, local: false })
                 .collect();
             let ranges = flatten(functions, Vec::new(), &[], |_, _| Ordering::Equal);
             for address in 0..90 {

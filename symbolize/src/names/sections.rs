@@ -9,9 +9,11 @@ const SHF_COMPRESSED: u64 = 0x800;
 const ELFCOMPRESS_ZLIB: u32 = 1;
 const ELFCOMPRESS_ZSTD: u32 = 2;
 
-/// A section may grow this much by decompression. zlib cannot do more than
-/// 1,032; what claims more is broken or malicious.
-const MAX_RATIO: u64 = 1100;
+/// A section may grow this much by decompression. Debug sections grow three- to
+/// twentyfold.
+const MAX_RATIO: u64 = 64;
+/// A short section may grow up to this, bytes: long runs of zeros do.
+const FREE_BYTES: u64 = 16 << 20;
 /// Largest section that is taken apart, bytes. The largest known programs have
 /// debug sections of 2 to 4 GB.
 const MAX_SECTION_BYTES: u64 = 8 << 30;
@@ -118,7 +120,7 @@ fn inflate_older(bytes: &[u8]) -> Result<Vec<u8>, String> {
 fn decompress(format: CompressionFormat, data: &[u8], size: u64) -> Result<Vec<u8>, String> {
     let limit = (data.len() as u64)
         .saturating_mul(MAX_RATIO)
-        .min(MAX_SECTION_BYTES);
+        .clamp(FREE_BYTES, MAX_SECTION_BYTES);
     if size > limit {
         return Err(format!(
             "it claims to grow from {} to {size} bytes",

@@ -163,7 +163,7 @@ impl RawTable {
 
 fn name_at(strings: &[u8], at: u32) -> Option<&[u8]> {
     /// Names end at a NUL; this bounds the search for it.
-    const LONGEST: usize = 1 << 20;
+    const LONGEST: usize = 1 << 16;
     let rest = strings.get(usize::try_from(at).ok()?..)?;
     let rest = rest.get(..LONGEST).unwrap_or(rest);
     let end = rest.iter().position(|byte| *byte == 0)?;
@@ -213,6 +213,8 @@ impl SymbolMap {
                     start,
                     bytes: symbol.st_size.get(LittleEndian),
                     name,
+                    name_bytes: u32::try_from(text.len()).unwrap_or(u32::MAX),
+                    underscores: u32::try_from(leading_underscores(text)).unwrap_or(u32::MAX),
                     local: symbol.st_bind() == elf::STB_LOCAL,
                 });
             } else if kind != elf::STT_TLS && kind != elf::STT_FILE {
@@ -243,14 +245,20 @@ impl SymbolMap {
     }
 }
 
-/// Which of two symbols with the same range is shown: the lesser one.
+/// Which of two symbols with the same range is shown: the lesser one. Names are
+/// compared last: a table can hold many long ones.
 fn preference(strings: &[u8], left: &Symbol, right: &Symbol) -> Ordering {
-    let key = |symbol: &Symbol| {
-        let name = name_at(strings, symbol.name).unwrap_or_default();
-        let underscores = name.iter().take_while(|byte| **byte == b'_').count();
-        (symbol.local, underscores, name.len(), name)
-    };
-    key(left).cmp(&key(right))
+    let key = |symbol: &Symbol| (symbol.local, symbol.underscores, symbol.name_bytes);
+    key(left).cmp(&key(right)).then_with(|| {
+        if left.name == right.name {
+            return Ordering::Equal;
+        }
+        name_at(strings, left.name).cmp(&name_at(strings, right.name))
+    })
+}
+
+fn leading_underscores(name: &[u8]) -> usize {
+    name.iter().take_while(|byte| **byte == b'_').count()
 }
 
 #[cfg(test)]
