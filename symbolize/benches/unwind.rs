@@ -118,15 +118,26 @@ fn unwind(bencher: Bencher<'_, '_>, name: &str) {
         });
 }
 
+/// Walking alone, one thread, decoded before, unwind tables built before.
+#[divan::bench(args = SETS)]
+fn walk(bencher: Bencher<'_, '_>, name: &str) {
+    let set = pick(name);
+    let decoded = stages::Decoded::new(&set.artifact).unwrap();
+    decoded.walk();
+    bencher
+        .counter(ItemsCount::new(set.recording.stacks.len()))
+        .bench_local(|| decoded.walk());
+}
+
 /// Walking by framehop, one thread, windows not compressed.
 #[divan::bench(args = SETS)]
 fn framehop(bencher: Bencher<'_, '_>, name: &str) {
     let set = pick(name);
+    let mut peer = recording::peer::Peer::new(&set.recording);
+    let mut out = Vec::new();
     bencher
         .counter(ItemsCount::new(set.recording.stacks.len()))
         .bench_local(|| {
-            let mut peer = recording::peer::Peer::new(&set.recording);
-            let mut out = Vec::new();
             let stacks = set.recording.stacks.iter();
             stacks
                 .map(|stack| {

@@ -52,40 +52,33 @@ pub(crate) fn demangle(name: &str, language: Language) -> String {
 /// symbol version and without suffixes such as `.cold` or `.constprop.0`.
 pub(crate) fn function_of(name: &str) -> &str {
     /// Suffixes that GCC (`ipa-*.cc`, `symtab.cc`, `lto-partition.cc`) and LLVM
-    /// append to the name of what they clone, split or make local.
-    const CLONES: [&str; 11] = [
-        ".cold",
-        ".part",
-        ".constprop",
-        ".isra",
-        ".llvm",
-        ".lto_priv",
-        ".localalias",
-        ".localversion",
-        ".ipa",
-        ".resolver",
-        ".specialized",
-    ];
-    let unversioned = match name.find('@') {
+    /// append to the name of what they clone, split or make local, with a
+    /// number behind.
+    const NUMBERED: [&str; 5] = [".part", ".constprop", ".isra", ".llvm", ".lto_priv"];
+    /// The same, with a number or without.
+    const BARE: [&str; 4] = [".cold", ".localalias", ".localversion", ".resolver"];
+    let mut base = match name.find('@') {
         None | Some(0) => name,
         Some(at) => name.get(..at).unwrap_or(name),
     };
-    let mut base = unversioned;
     loop {
-        // Without a trailing ".123", if a clone's suffix stands before it.
-        let unnumbered = base
-            .trim_end_matches(|byte: char| byte.is_ascii_hexdigit())
+        let numbered = base
+            .trim_end_matches(|digit: char| digit.is_ascii_hexdigit())
             .strip_suffix('.')
-            .filter(|rest| CLONES.iter().any(|clone| rest.ends_with(clone)));
-        let candidate = unnumbered.unwrap_or(base);
-        let Some(cut) = CLONES
-            .iter()
-            .find_map(|clone| candidate.strip_suffix(clone))
-            .filter(|rest| !rest.is_empty())
-        else {
-            return base;
+            .filter(|unnumbered| unnumbered.len() + 1 < base.len());
+        let strip = |name: &'_ str, suffixes: &[&str]| {
+            suffixes
+                .iter()
+                .find_map(|suffix| name.strip_suffix(suffix))
+                .map(str::len)
         };
-        base = cut;
+        let cut = numbered
+            .and_then(|name| strip(name, &NUMBERED).or_else(|| strip(name, &BARE)))
+            .or_else(|| strip(base, &BARE));
+        match cut.and_then(|len| base.get(..len)) {
+            Some(shorter) if !shorter.is_empty() => base = shorter,
+            _ => return base,
+        }
     }
 }
 
@@ -204,6 +197,8 @@ mod tests {
             ("work.llvm.17203948", "work"),
             ("work.lto_priv.3", "work"),
             ("work@@GLIBC_2.2.5", "work"),
+            ("work.cold.1", "work"),
+            ("main.part", "main.part"),
             ("a.b", "a.b"),
             (".cold", ".cold"),
             ("work.1", "work.1"),

@@ -111,7 +111,8 @@ fn run(artifact: &Artifact, progress: &dyn Progress) -> Result<Symbols, Error> {
 #[doc(hidden)]
 pub mod stages {
     use super::{Arch, Artifact, Error, Shared, Tables, assemble, names, spaces, stacks};
-    use memtrack_artifact::{Module, Silent, Svma, SymbolizedStack};
+    use crate::unwind::Walker;
+    use memtrack_artifact::{Module, Silent, StackBatch, Svma, SymbolizedStack};
 
     /// Walked stacks.
     pub struct Walked(stacks::Stacks);
@@ -132,6 +133,49 @@ pub mod stages {
             exact_only,
         };
         stacks::unwind_all(&shared, &artifact.stack_chunks(), &Silent).map(Walked)
+    }
+
+    /// Decoded stacks with everything that walking them needs.
+    pub struct Decoded<'a> {
+        artifact: &'a Artifact,
+        batches: Vec<StackBatch>,
+        spaces: spaces::Spaces,
+        tables: Tables<'a>,
+    }
+
+    impl<'a> Decoded<'a> {
+        /// Decodes all stacks.
+        pub fn new(artifact: &'a Artifact) -> Result<Self, Error> {
+            let chunks = artifact.stack_chunks();
+            let batches: Result<_, _> = chunks.iter().map(|chunk| chunk.decode()).collect();
+            Ok(Self {
+                artifact,
+                batches: batches?,
+                spaces: spaces::Spaces::replay(artifact.module_records(), |mapping| {
+                    artifact.module_of(mapping)
+                }),
+                tables: Tables::new(artifact, Arch::of(artifact.header().architecture)),
+            })
+        }
+
+        /// Walks all stacks with a new walker: their frames.
+        pub fn walk(&self) -> usize {
+            let shared = Shared {
+                artifact: self.artifact,
+                spaces: &self.spaces,
+                tables: &self.tables,
+                arch: Arch::of(self.artifact.header().architecture),
+                exact_only: false,
+            };
+            let mut walker = Walker::new(&shared);
+            let mut frames = Vec::new();
+            let mut count = 0;
+            for record in self.batches.iter().flat_map(StackBatch::iter) {
+                walker.walk(&record, &mut frames);
+                count += frames.len();
+            }
+            count
+        }
     }
 
     impl Walked {
