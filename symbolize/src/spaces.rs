@@ -201,6 +201,7 @@ pub(crate) fn display_name(path: &[u8]) -> String {
 mod tests {
     use super::*;
     use crate::testing::{mapping, record};
+    use proptest::prelude::*;
 
     fn replay(records: &[ModuleRecord]) -> Spaces {
         Spaces::replay(records, |_| None)
@@ -294,5 +295,54 @@ mod tests {
         assert_eq!(display_name(b"[vdso]"), "[vdso]");
         assert_eq!(display_name(b"//anon"), "anon");
         assert_eq!(display_name(b"/"), "/");
+    }
+
+    /// What is mapped at each of a few pages, by the plainest means.
+    type Pages = [Option<(u64, u64)>; 16];
+
+    proptest! {
+        /// Random streams of three processes, page by page against a table.
+        #[test]
+        fn any_stream_agrees_with_a_table_of_pages(
+            events in prop::collection::vec((1_u32..4, 0_u64..12, 1_u64..6, 0_u8..8), 1..60),
+        ) {
+            const PAGE: u64 = 0x1000;
+            let mut records = Vec::new();
+            let mut tables: Vec<[Pages; 4]> = Vec::new();
+            let mut now = [[None; 16]; 4];
+            for (time, (pid, start, len, kind)) in (1_u64..).zip(events) {
+                let event = match kind {
+                    0 => {
+                        let parent = 1 + start as u32 % 3;
+                        now[pid as usize] = now[parent as usize];
+                        ModuleEvent::Fork { parent: Pid(parent) }
+                    }
+                    1 => {
+                        now[pid as usize] = [None; 16];
+                        ModuleEvent::Exec
+                    }
+                    _ => {
+                        for page in start..(start + len).min(16) {
+                            now[pid as usize][page as usize] = Some((time, (page - start) * PAGE));
+                        }
+                        let len = ((start + len).min(16) - start) * PAGE;
+                        ModuleEvent::Map(mapping(&time.to_string(), start * PAGE, len, 0))
+                    }
+                };
+                records.push(record(time, pid, event));
+                tables.push(now);
+            }
+            let spaces = replay(&records);
+            for (time, table) in (1_u64..).zip(tables) {
+                for pid in 1..4 {
+                    for page in 0..16 {
+                        let expected = table[pid as usize][page as usize]
+                            .map(|(name, offset): (u64, u64)| (name.to_string(), offset + 5));
+                        let found = seen(&spaces, pid, time, page * PAGE + 5);
+                        prop_assert_eq!(found, expected, "pid {} page {} at {}", pid, page, time);
+                    }
+                }
+            }
+        }
     }
 }

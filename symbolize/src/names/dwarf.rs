@@ -11,6 +11,7 @@ use crate::demangle::Language;
 use addr2line::{Context, LookupResult};
 use gimli::{DwLang, EndianSlice, LittleEndian, SectionId, UnitOffset};
 use memtrack_artifact::Svma;
+use rayon::prelude::*;
 use std::cell::{Cell, RefCell};
 
 type Slice<'a> = EndianSlice<'a, LittleEndian>;
@@ -38,9 +39,14 @@ pub(crate) struct DebugBytes {
 impl DebugBytes {
     /// Reads what there is; what cannot be read is noted.
     pub(crate) fn load(sections: &Sections<'_>, notes: &mut Vec<String>) -> Self {
+        // Decompressing takes longer than looking up a few hundred addresses.
+        let loaded: Vec<_> = WANTED
+            .par_iter()
+            .map(|id| (*id, sections.load(id.name())))
+            .collect();
         let mut bytes = Self::default();
-        for id in WANTED {
-            match sections.load(id.name()) {
+        for (id, content) in loaded {
+            match content {
                 Ok(Some(content)) => bytes.sections.push((id, content)),
                 Ok(None) => {}
                 Err(note) => notes.push(note),

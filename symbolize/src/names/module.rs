@@ -79,7 +79,7 @@ pub(crate) fn name_all(
     pieces: usize,
 ) -> ModuleNames {
     /// Fewer addresses than this are not worth a list of units of their own.
-    const PIECE: usize = 2048;
+    const PIECE: usize = 512;
     let sections = Sections::new(artifact, module);
     let mut names = ModuleNames::default();
     let symbols = SymbolTables::load(&sections);
