@@ -11,14 +11,18 @@
 #define MEMTRACK_STACK_H
 
 #define COPY_STEP 1024
-#define HASH_STEP 64
+#define HASH_STEP 128
 #define RETURN_INSTANCES_MAX 16
+/* Below this nothing is mapped (vm.mmap_min_addr). */
+#define LOWEST_ADDRESS 65536
 /* Above this nothing of a user's is mapped (47 bits; 48 on arm64). */
 #if defined(__TARGET_ARCH_x86)
 #define USER_TOP (1ull << 47)
+#define SIGNED_ADDRESSES 0
 #define CODE_ADDRESS(word) (word)
 #else
 #define USER_TOP (1ull << 48)
+#define SIGNED_ADDRESSES 1
 /* Without the signature of a signed return address. */
 #define CODE_ADDRESS(word) ((word) & (USER_TOP - 1))
 #endif
@@ -50,7 +54,7 @@ static __always_inline bool may_be_code(const struct image *image, __u64 word)
 {
 	__u64 address = CODE_ADDRESS(word);
 
-	return address < USER_TOP && address >= 65536 &&
+	return address - LOWEST_ADDRESS < USER_TOP - LOWEST_ADDRESS &&
 	       (image->code[(address >> 22) & (CODE_WORDS - 1)] >> ((address >> 16) & 63)) & 1;
 }
 
@@ -193,38 +197,54 @@ struct hashing {
 	__u64 hash;
 	__u64 stack_pointer;
 	__u32 window;
-	__u32 zero32;
+	/* Where the steps begin. */
+	__u32 base;
 };
 
+static __always_inline __u64 hash_word(__u64 hash, const struct hashing *hashing, __u32 offset,
+				       __u64 word)
+{
+	/* Small numbers are most of what there is. */
+	if (word - LOWEST_ADDRESS >= USER_TOP - LOWEST_ADDRESS && !SIGNED_ADDRESSES)
+		return hash;
+	__u64 distance = word - hashing->stack_pointer;
+
+	if (distance < hashing->window) {
+		if (distance >= offset && !(distance & 7))
+			hash = mix(mix(hash, offset), distance);
+	}
+	if (may_be_code(hashing->image, word))
+		hash = mix(mix(hash, offset), word);
+	return hash;
+}
+
+/* A full step: no word of it lies past the window. */
 static long hash_step(__u32 index, struct hashing *hashing)
 {
 	__u32 base = index * HASH_STEP;
 	__u64 hash = hashing->hash;
-	__u64 sp = hashing->stack_pointer;
-	__u32 window = hashing->window;
 
 	if (base > STACK_BYTES_MAX - HASH_STEP)
 		return 1;
 	const __u64 *words = (const __u64 *)&hashing->scratch->bytes[base];
 
 #pragma unroll
-	for (__u32 i = 0; i < HASH_STEP / 8; i++) {
-		__u64 word = words[i];
-		__u32 offset = base + i * 8;
-
-		/* Small numbers are most of what there is. */
-		if (word < 65536 || offset >= window)
-			continue;
-		__u64 distance = word - sp;
-
-		if (distance < window) {
-			if (distance >= offset && !(distance & 7))
-				hash = mix(mix(hash, offset), distance);
-		}
-		if (may_be_code(hashing->image, word))
-			hash = mix(mix(hash, offset), word);
-	}
+	for (__u32 i = 0; i < HASH_STEP / 8; i++)
+		hash = hash_word(hash, hashing, base + i * 8, words[i]);
 	hashing->hash = hash;
+	return 0;
+}
+
+/* A word of what is left behind the last full step. */
+static long hash_rest(__u32 index, struct hashing *hashing)
+{
+	__u32 offset = hashing->base + index * 8;
+
+	if (offset > STACK_BYTES_MAX - 8)
+		return 1;
+	__u64 word = *(const __u64 *)&hashing->scratch->bytes[offset & ~7u];
+
+	hashing->hash = hash_word(hashing->hash, hashing, offset, word);
 	return 0;
 }
 
@@ -262,7 +282,9 @@ static __always_inline __u64 stack_key(struct pt_regs *ctx, struct scratch *scra
 		.window = window,
 	};
 
-	bpf_loop((window + HASH_STEP - 1) / HASH_STEP, hash_step, &hashing, 0);
+	bpf_loop(window / HASH_STEP, hash_step, &hashing, 0);
+	hashing.base = window & ~(HASH_STEP - 1u);
+	bpf_loop((window & (HASH_STEP - 1)) / 8, hash_rest, &hashing, 0);
 	return finish(hashing.hash);
 }
 

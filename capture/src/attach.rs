@@ -7,6 +7,7 @@ use crate::{
     probes::Probes,
     ring::Ring,
     stops::{Stops, stop_key},
+    switches::Switches,
 };
 use libbpf_rs::{MapCore as _, MapFlags, MapHandle};
 use memtrack_artifact::{LossReason, Losses};
@@ -87,9 +88,18 @@ impl<'a> Attacher<'a> {
 
     /// Serves requests until `ended` is set, then lets everybody go on.
     /// Returns the probes, which are to be kept until the recording is over.
-    pub(crate) fn run(mut self, requests: &MapHandle, ended: &AtomicBool) -> Result<Attached<'a>> {
+    ///
+    /// The look at `switches` says that somebody is there to undo stops also
+    /// while the draining thread waits for a slow disk.
+    pub(crate) fn run(
+        mut self,
+        requests: &MapHandle,
+        switches: Switches<'_>,
+        ended: &AtomicBool,
+    ) -> Result<Attached<'a>> {
         let ring = Ring::open("attach_ring", requests)?;
         loop {
+            switches.reader_is_here(monotonic_ns());
             // Read first: what came before is served below.
             let ending = ended.load(Acquire);
             ring.wait(PATIENCE)?;

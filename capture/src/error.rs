@@ -1,5 +1,6 @@
 //! Why a recording could not be made.
 
+use memtrack_artifact::ExitStatus;
 use std::{ffi::OsString, io, path::PathBuf};
 
 /// A failure of a recording.
@@ -74,9 +75,18 @@ pub enum Error {
         /// What the system said.
         source: io::Error,
     },
-    /// The artifact could not be written.
+    /// The artifact could not be begun.
     #[error(transparent)]
     Artifact(#[from] memtrack_artifact::Error),
+    /// The artifact could not be written to its end; the command ran to its
+    /// own. What was written opens and says that it is cut.
+    #[error("the artifact is incomplete: {source}")]
+    NotWritten {
+        /// How the command ended.
+        status: ExitStatus,
+        /// What was wrong.
+        source: memtrack_artifact::Error,
+    },
     /// There is no such command.
     #[error("{}: command not found", command.display())]
     CommandNotFound {
@@ -117,6 +127,15 @@ pub enum Error {
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 impl Error {
+    /// How the command ended, where it ran to its end.
+    #[must_use]
+    pub fn command_status(&self) -> Option<ExitStatus> {
+        match self {
+            Self::NotWritten { status, .. } => Some(*status),
+            _ => None,
+        }
+    }
+
     /// The exit status by which a shell tells of this failure to run a
     /// command: 127 when there is none, 126 when it cannot be run.
     #[must_use]

@@ -16,6 +16,7 @@ use crate::{
     signals::{Forwarding, Inherited, Prepared},
     spawn::Held,
     stops::Stops,
+    switches::Switches,
     user::User,
     writer::{Counts, Recorder, Written},
 };
@@ -35,6 +36,7 @@ use std::{
         mpsc::sync_channel,
     },
     thread::{self, Scope, ScopedJoinHandle},
+    time::Duration,
 };
 
 /// The link of the initial pid namespace (`PROC_PID_INIT_INO` of
@@ -121,21 +123,31 @@ pub fn run(options: &Options, progress: &dyn Progress) -> Result<Outcome> {
     losses.pauses = stops.take_pauses();
     let null_frees = counters::gather(&handle("counters", &maps.counters)?, &mut losses)?;
     let end_monotonic_ns = monotonic_ns();
+    let left = maps.processes.keys().count();
+    if left > 0 {
+        losses.notes.push(format!(
+            "{left} processes outlived the command; what they did after its end is not recorded"
+        ));
+    }
     // From here on only the file matters.
     drop((tracepoints, attached.probes, guardian));
     note_missing(&written, &mut losses);
+    let not_written = |source| Error::NotWritten { status, source };
     if let Some(failure) = written.failure {
-        return Err(failure.into());
+        return Err(not_written(failure));
     }
     let mut artifact = written.artifact;
-    let modules = written.harvest.finish(&mut artifact, progress)?;
+    let modules = written
+        .harvest
+        .finish(&mut artifact, progress)
+        .map_err(not_written)?;
     let ending = Ending {
         end_monotonic_ns,
         status: Some(status),
         root_pid: Some(Pid(pid)),
         null_frees,
     };
-    let (_, summary) = artifact.finish(&losses, &ending)?;
+    let (_, summary) = artifact.finish(&losses, &ending).map_err(not_written)?;
     Ok(Outcome {
         status,
         path: output.path().to_owned(),
@@ -195,9 +207,15 @@ impl<'a> Recording<'a> {
         let ended = &ended;
         thread::scope(|scope| {
             let writing = start(scope, "write", move || recorder.run(&received))?;
-            let draining = start(scope, "drain", move || drain.run(ended))?;
+            let draining = start(scope, "drain", move || {
+                let _undo = self.undo_stops();
+                drain.run(ended)
+            })?;
             let requests = &requests;
-            let attaching = start(scope, "attach", move || attacher.run(requests, ended))?;
+            let attaching = start(scope, "attach", move || {
+                let _undo = self.undo_stops();
+                attacher.run(requests, switches, ended)
+            })?;
 
             let status = run_command(held, signals);
             switches.set_recording(false);
@@ -212,12 +230,42 @@ impl<'a> Recording<'a> {
         })
     }
 
+    /// To be held by the threads that undo stops.
+    fn undo_stops(&self) -> UndoStops<'_> {
+        UndoStops {
+            switches: self.programs.switches,
+            stops: self.stops,
+        }
+    }
+
     /// Without stacks the stream is not needed: it may fail then.
     fn module_stream(&self, pid: u32) -> Result<Option<ModuleStream>> {
         match ModuleStream::open(Pid(pid)) {
             Ok(stream) => Ok(Some(stream)),
             Err(_) if self.stacks == StackMode::Off => Ok(None),
             Err(error) => Err(error.into()),
+        }
+    }
+}
+
+/// A thread without which stops are not undone ends, in whatever way: from
+/// here on nobody is stopped, and everybody who is goes on.
+struct UndoStops<'a> {
+    switches: Switches<'a>,
+    stops: &'a Stops,
+}
+
+impl Drop for UndoStops<'_> {
+    fn drop(&mut self) {
+        self.switches.set_recording(false);
+        // A stop that was begun is complete within microseconds.
+        for _ in 0..1000 {
+            let pressure = self.stops.release_pressure();
+            let attach = self.stops.release_attach();
+            if pressure && attach {
+                break;
+            }
+            thread::sleep(Duration::from_millis(1));
         }
     }
 }

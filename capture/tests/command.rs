@@ -5,10 +5,11 @@
 mod common;
 
 use common::{Recorded, Stage};
-use memtrack_artifact::{Artifact, ExitStatus, Silent};
+use memtrack_artifact::{Artifact, ExitStatus, PauseReason, Silent};
 use memtrack_capture::{Error, Options, StackMode, run};
 use std::{
     io::{BufRead as _, BufReader},
+    os::unix::process::CommandExt as _,
     path::PathBuf,
     process::{Command, Stdio},
     time::Duration,
@@ -127,7 +128,7 @@ fn a_killed_recorder_leaves_an_artifact_and_no_stopped_process() {
     std::fs::write(
         &script,
         format!(
-            "#!/bin/sh\necho $$ > {}\nexec {} 400000\n",
+            "#!/bin/sh\necho $$ > {}\nexec {} 4000000\n",
             pid_file.display(),
             flood.display()
         ),
@@ -147,7 +148,7 @@ fn a_killed_recorder_leaves_an_artifact_and_no_stopped_process() {
         .stderr(Stdio::null())
         .spawn()
         .unwrap();
-    std::thread::sleep(Duration::from_secs(4));
+    std::thread::sleep(Duration::from_millis(2500));
     recorder.kill().unwrap();
     recorder.wait().unwrap();
     let pid: i32 = std::fs::read_to_string(&pid_file)
@@ -183,18 +184,25 @@ fn a_flood_is_held_back_and_recorded_whole() {
     let Some(stage) = Stage::set() else { return };
     let program = stage.compile("capture_flood.c", &[]);
     let options = Options {
-        event_ring_bytes: 1 << 20,
-        stack_ring_bytes: 1 << 20,
-        ..stage.options([program.as_os_str(), "30000".as_ref()])
+        event_ring_bytes: 1 << 18,
+        stack_ring_bytes: 1 << 18,
+        ..stage.options([program.as_os_str(), "10000".as_ref()])
     };
     let recorded = Recorded::of(&options);
     recorded.assert_complete();
     assert_eq!(
         recorded.count(memtrack_artifact::EventKind::Malloc, 5000),
-        30_000
+        10_000
     );
-    assert_eq!(recorded.frees_of(5000), 30_000);
+    assert_eq!(recorded.frees_of(5000), 10_000);
     let pauses = &recorded.outcome.losses.pauses;
+    let pressed = pauses
+        .iter()
+        .filter(|pause| pause.reason == PauseReason::Pressure);
+    assert!(
+        pressed.count() > 0,
+        "a quarter of a gigabyte passed a quarter of a megabyte"
+    );
     assert!(pauses.iter().all(|pause| pause.start_ns <= pause.end_ns));
 }
 
@@ -246,8 +254,47 @@ fn a_termination_is_handed_on() {
         nix::sys::signal::Signal::SIGTERM,
     )
     .unwrap();
-    assert!(lines.any(|line| line.unwrap() == "told"));
+    let rest: Vec<String> = lines.map(Result::unwrap).collect();
+    assert!(rest.iter().any(|line| line == "told"));
     assert!(recorder.wait().unwrap().success());
     let artifact = Artifact::open(&stage.path("told.mtk")).unwrap();
     assert_eq!(artifact.ending().unwrap().status, Some(ExitStatus::Code(3)));
+}
+
+/// Ctrl-C reaches the whole group of processes: the command gets it once, and
+/// the artifact is still completed.
+#[test]
+fn an_interrupt_of_the_group_reaches_the_command_once() {
+    let Some(stage) = Stage::set() else { return };
+    let script = stage.path("script");
+    std::fs::write(
+        &script,
+        "#!/bin/sh\ntrap 'echo told' INT\necho ready\n\
+         i=0; while [ $i -lt 20 ]; do sleep 0.05; i=$((i + 1)); done\necho over\n",
+    )
+    .unwrap();
+    Command::new("chmod")
+        .arg("+x")
+        .arg(&script)
+        .status()
+        .unwrap();
+    let mut recorder = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "recorder", "--nocapture"])
+        .env(RECORDER, &script)
+        .env("MEMTRACK_TEST_OUTPUT", stage.path("told.mtk"))
+        .stdout(Stdio::piped())
+        .process_group(0)
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(recorder.stdout.take().unwrap()).lines();
+    while lines.next().unwrap().unwrap() != "ready" {}
+    let group = nix::unistd::Pid::from_raw(recorder.id().cast_signed());
+    nix::sys::signal::killpg(group, nix::sys::signal::Signal::SIGINT).unwrap();
+    // To the end: the recorder writes there as well.
+    let rest: Vec<String> = lines.map(Result::unwrap).collect();
+    assert_eq!(rest.iter().filter(|line| *line == "told").count(), 1);
+    assert!(rest.iter().any(|line| line == "over"));
+    assert!(recorder.wait().unwrap().success());
+    let artifact = Artifact::open(&stage.path("told.mtk")).unwrap();
+    assert_eq!(artifact.ending().unwrap().status, Some(ExitStatus::Code(0)));
 }

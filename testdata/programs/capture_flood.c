@@ -21,12 +21,17 @@ __attribute__((noinline)) static int right(unsigned path, int depth)
 
 static int descend(unsigned path, int depth)
 {
+	/* Large frames, to have much to copy. */
+	volatile char room[900];
+
+	room[0] = (char)depth;
 	if (depth == 0) {
 		block = malloc(5000);
 		free(block);
-		return 0;
+		return room[0];
 	}
-	return path & 1 ? left(path >> 1, depth - 1) : right(path >> 1, depth - 1);
+	return path & 1 ? left(path >> 1, depth - 1) + room[0]
+			: right(path >> 1, depth - 1) - room[0];
 }
 
 int main(int argc, char **argv)
