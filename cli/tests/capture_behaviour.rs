@@ -232,7 +232,7 @@ fn privileged_loss_decides_the_status_and_the_closing_line() {
     let artifact = machine.path("run.mtk");
     let command = [pairs.to_str().unwrap(), "300000"];
     // The smallest ring there is: likely, but not surely, too small.
-    let output = capture(&artifact, &["--event-ring", "4K"], &command)
+    let output = capture(&artifact, &["--event-ring", "256K"], &command)
         .output()
         .unwrap();
     let words = stderr(&output);
@@ -249,7 +249,7 @@ fn privileged_loss_decides_the_status_and_the_closing_line() {
     if !lost {
         assert_eq!(held["events_by_kind"]["malloc"].as_u64(), Some(300_001));
     }
-    let output = capture(&artifact, &["--event-ring", "4K", "--allow-loss"], &command)
+    let output = capture(&artifact, &["--event-ring", "256K", "--allow-loss"], &command)
         .output()
         .unwrap();
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
