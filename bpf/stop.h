@@ -3,7 +3,9 @@
 #ifndef MEMTRACK_STOP_H
 #define MEMTRACK_STOP_H
 
+#define SIGCONT_NUMBER 18
 #define SIGSTOP_NUMBER 19
+#define EEXIST 17
 
 /* Somebody is there who will undo a stop. */
 static __always_inline bool reader_alive(void)
@@ -12,6 +14,21 @@ static __always_inline bool reader_alive(void)
 	__u64 now = bpf_ktime_get_ns();
 
 	return now < seen || now - seen < reader_timeout_ns;
+}
+
+/*
+ * Another thread has stopped the process, but may not have got so far as to
+ * take its signal: the current thread would go on writing until then. It takes
+ * one of its own; if the entry is gone by then, so that nobody would undo it,
+ * the signal is taken back.
+ */
+static __always_inline bool join_stop(void *map, __u64 key)
+{
+	if (bpf_send_signal_thread(SIGSTOP_NUMBER))
+		return true;
+	if (!bpf_map_lookup_elem(map, &key))
+		bpf_send_signal_thread(SIGCONT_NUMBER);
+	return true;
 }
 
 /*
@@ -34,8 +51,8 @@ static __always_inline bool stop_current(void *map, __u64 key)
 	}
 	long error = bpf_map_update_elem(map, &key, &fresh, BPF_NOEXIST);
 
-	if (error == -17 /* EEXIST */)
-		return true;
+	if (error == -EEXIST)
+		return join_stop(map, key);
 	if (error) {
 		count(COUNT_STOP_FAILED);
 		return false;

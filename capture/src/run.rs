@@ -22,7 +22,7 @@ use crate::{
 };
 use libbpf_rs::{MapCore as _, MapFlags, MapHandle, MapMut};
 use memtrack_artifact::{
-    Ending, ExitStatus, LossReason, Losses, Pid, Progress, StackForm, WriteSummary,
+    Ending, ExitStatus, LossCount, LossReason, Losses, Pid, Progress, StackForm, WriteSummary,
 };
 use std::{
     fs::{self, File},
@@ -307,15 +307,32 @@ fn check_pid_namespace() -> Result<()> {
     }
 }
 
+/// Loses only what nothing recorded later.
 fn note_missing(written: &Written<File>, losses: &mut Losses) {
-    if written.missing_stacks > 0 {
-        losses.notes.push(format!(
-            "{} stacks are named by events and were not received",
-            written.missing_stacks
-        ));
-    }
     let not_written = written.dropped + written.counts.unreadable;
     losses.add(LossReason::WriteFailed, not_written, 0);
+    // A stack that found the ring full is shipped again when it next occurs.
+    let missing = written.missing_stacks;
+    let refused = losses.counts.get(&LossReason::StackRingFull).copied();
+    let refused_count = refused.map_or(0, |refused| refused.count);
+    if refused_count > missing {
+        losses.notes.push(format!(
+            "{} times a stack found the stack ring full and was recorded when it occurred again",
+            refused_count - missing
+        ));
+    }
+    if missing == 0 {
+        losses.counts.remove(&LossReason::StackRingFull);
+    } else {
+        let span = refused.unwrap_or_default();
+        losses.counts.insert(
+            LossReason::StackRingFull,
+            LossCount {
+                count: missing,
+                ..span
+            },
+        );
+    }
 }
 
 fn handle(name: &'static str, map: &MapMut<'_>) -> Result<MapHandle> {

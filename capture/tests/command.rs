@@ -298,3 +298,31 @@ fn an_interrupt_of_the_group_reaches_the_command_once() {
     let artifact = Artifact::open(&stage.path("told.mtk")).unwrap();
     assert_eq!(artifact.ending().unwrap().status, Some(ExitStatus::Code(0)));
 }
+
+/// Guards the stop of a process whose other threads write on: each has to stop
+/// itself, since the first may be late in taking its signal.
+#[test]
+fn a_crowd_is_held_back_and_nobody_is_left_behind() {
+    let Some(stage) = Stage::set() else { return };
+    let program = stage.compile("capture_crowd.c", &[]);
+    let options = Options {
+        event_ring_bytes: 1 << 20,
+        stack_ring_bytes: 1 << 20,
+        ..stage.options([
+            program.as_os_str(),
+            "2000".as_ref(),
+            "4".as_ref(),
+            "8".as_ref(),
+        ])
+    };
+    for _ in 0..3 {
+        let recorded = Recorded::of(&options);
+        recorded.assert_complete();
+        assert_eq!(recorded.outcome.status, ExitStatus::Code(0));
+        assert_eq!(
+            recorded.count(memtrack_artifact::EventKind::Malloc, 777),
+            64_000
+        );
+        assert_eq!(recorded.frees_of(777), 64_000);
+    }
+}
