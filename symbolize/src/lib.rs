@@ -10,15 +10,50 @@
 //! no frame is guessed. Where unwinding gives nothing the recorded chain of
 //! frame pointers is used, and its frames are marked.
 //!
-//! ```no_run
-//! use memtrack_artifact::{Artifact, Silent};
+//! ```
+//! use memtrack_artifact::{
+//!     Architecture, Artifact, ArtifactWriter, Avma, ByteString, Ending, Header, Losses, Pid,
+//!     Silent, StackForm, StackId, StackRecord, Termination, Tid,
+//! };
 //! use memtrack_symbolize::{Options, symbolize};
 //!
-//! let artifact = Artifact::open("run.mtk".as_ref())?;
+//! // An artifact with one stack, of a process whose mappings nobody recorded.
+//! let header = Header {
+//!     memtrack_version: "1".into(),
+//!     architecture: Architecture::X86_64,
+//!     page_bytes: 4096,
+//!     start_monotonic_ns: 0,
+//!     start_wall_ns: 0,
+//!     kernel: String::new(),
+//!     command: vec![],
+//!     environment_names: vec![],
+//!     working_directory: ByteString::default(),
+//!     options: vec![],
+//!     backend: "bpf".into(),
+//! };
+//! let mut writer = ArtifactWriter::new(Vec::new(), &header)?;
+//! let mut registers = [0; 17];
+//! registers[16] = 0x40_1000;
+//! writer.stack(&StackRecord {
+//!     id: StackId(0),
+//!     pid: Pid(7),
+//!     tid: Tid(7),
+//!     time_ns: 1,
+//!     form: StackForm::Raw,
+//!     registers: &registers,
+//!     stack_pointer: Avma(0x7ffc_0000_0000),
+//!     window: &[0; 64],
+//!     available_bytes: 64,
+//!     frame_pointer_chain: &[],
+//! })?;
+//! let ending = Ending { end_monotonic_ns: 2, status: None, root_pid: None, null_frees: 0 };
+//! let (bytes, _) = writer.finish(&Losses::default(), &ending)?;
+//!
+//! let artifact = Artifact::from_bytes("example", bytes)?;
 //! let symbols = symbolize(&artifact, &Options::default(), &Silent)?;
-//! for (id, stack) in symbols.stacks.iter().enumerate() {
-//!     println!("stack {id}: {} frames, {}", stack.len, stack.termination.describe());
-//! }
+//! assert_eq!(symbols.stacks[0].termination, Termination::NoModule);
+//! let frame = symbols.frame(symbols.stack(StackId(0))[0]).unwrap();
+//! assert_eq!((frame.address.0, frame.function), (0x40_1000, None));
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
@@ -209,6 +244,29 @@ pub mod stages {
     pub fn name(artifact: &Artifact, requests: &Requests) -> usize {
         names::name_all(artifact, &requests.0, &Silent);
         requests.0.iter().map(Vec::len).sum()
+    }
+
+    /// Names addresses of one module in so many parallel parts: the answer as
+    /// text.
+    pub fn name_module(
+        artifact: &Artifact,
+        module: &Module,
+        addresses: &[Svma],
+        pieces: usize,
+    ) -> String {
+        let names = names::name_module(artifact, module, addresses, pieces);
+        (0..addresses.len())
+            .flat_map(|position| names.calls(position))
+            .map(|call| {
+                let text = |id: Option<u32>| {
+                    id.and_then(|id| names.strings.get(id as usize))
+                        .map_or("?", String::as_str)
+                };
+                let (function, file) = (text(call.function), text(call.file));
+                format!("{function} {file}:{} {:?}\n", call.line, call.source)
+            })
+            .chain(names.notes.iter().cloned())
+            .collect()
     }
 
     /// Builds the whole unwind table of a module: its rows.

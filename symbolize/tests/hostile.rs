@@ -55,6 +55,8 @@ fn flipped_bytes_never_stop_the_run() {
         });
         let symbols = symbolize(&artifact, &Options { threads: 2 }, &Silent).unwrap();
         assert_eq!(symbols.stacks.len(), recording.stacks.len(), "seed {seed}");
+        let again = symbolize(&artifact, &Options { threads: 1 }, &Silent).unwrap();
+        assert!(symbols == again, "seed {seed}: other with one thread");
     }
 }
 

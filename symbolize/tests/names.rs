@@ -5,8 +5,8 @@
 
 mod recording;
 
-use memtrack_artifact::{Artifact, NameSource, Silent, StackId, Symbols};
-use memtrack_symbolize::{Options, symbolize};
+use memtrack_artifact::{Artifact, NameSource, Silent, StackId, Svma, Symbols};
+use memtrack_symbolize::{Options, stages, symbolize};
 use recording::{Plan, Recording, can_compile, compile, record, sources};
 use std::process::Command;
 
@@ -164,6 +164,36 @@ fn without_debug_information_symbols_name_functions_and_the_audit_says_so() {
     );
     let frame = symbols.frame(symbols.stack(StackId(0))[1]).unwrap();
     assert!(frame.module.is_some() && frame.module_name.is_some());
+}
+
+#[test]
+fn addresses_are_named_the_same_in_any_number_of_parts() {
+    if !can_compile() {
+        return;
+    }
+    let recording = recorded("g++", &["-O1", "-g"], "unwind_names.cc");
+    // The second has broken lines, entries and abbreviations.
+    let broken = recording.artifact_with(|name, bytes| {
+        let mut bytes = bytes.to_vec();
+        if name.starts_with(".debug") {
+            bytes
+                .iter_mut()
+                .skip(200)
+                .step_by(97)
+                .for_each(|byte| *byte ^= 0x15);
+        }
+        Some(bytes)
+    });
+    for artifact in [recording.artifact(), broken] {
+        let addresses: Vec<Svma> = (0x1000..0x2000).map(Svma).collect();
+        for module in artifact.modules() {
+            let one = stages::name_module(&artifact, module, &addresses, 1);
+            for parts in [2, 3, 8] {
+                let more = stages::name_module(&artifact, module, &addresses, parts);
+                assert!(one == more, "{parts} parts");
+            }
+        }
+    }
 }
 
 #[test]

@@ -9,7 +9,7 @@ pub(crate) mod sections;
 mod strings;
 pub(crate) mod symbols;
 
-pub(crate) use module::ModuleNames;
+pub(crate) use module::{ModuleNames, name_all as name_module};
 pub(crate) use strings::Strings;
 
 use memtrack_artifact::{Artifact, Progress, Svma};

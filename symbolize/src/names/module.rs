@@ -49,25 +49,34 @@ impl ModuleNames {
         self.calls.get(start..end).unwrap_or_default()
     }
 
-    fn append(&mut self, piece: Self) {
+    fn append(&mut self, part: Part) {
         // A module has far fewer than 2^32 strings: each stands in its debug
         // sections or symbol table, which are bounded.
         let shift = u32::try_from(self.strings.len()).unwrap_or(u32::MAX);
         let moved = |id: Option<u32>| id.map(|id| id.saturating_add(shift));
         let base = self.calls.len();
-        self.strings.extend(piece.strings);
-        self.calls.extend(piece.calls.iter().map(|call| NamedCall {
+        self.strings.extend(part.strings);
+        self.calls.extend(part.calls.iter().map(|call| NamedCall {
             function: moved(call.function),
             file: moved(call.file),
             ..*call
         }));
-        self.ends.extend(piece.ends.iter().map(|end| end + base));
-        for note in piece.notes {
-            if !self.notes.contains(&note) {
-                self.notes.push(note);
-            }
-        }
+        self.ends.extend(part.ends.iter().map(|end| end + base));
     }
+}
+
+/// The answer for some of the addresses.
+#[derive(Debug, Default)]
+struct Part {
+    strings: Vec<String>,
+    calls: Vec<NamedCall>,
+    ends: Vec<usize>,
+    /// Addresses at which the debug information is malformed, and the first
+    /// thing that is wrong.
+    malformed: u64,
+    first_fault: Option<String>,
+    /// Split debug information was met.
+    split: bool,
 }
 
 /// Names `addresses`, which are sorted and distinct, in up to `pieces` parallel
@@ -93,10 +102,19 @@ pub(crate) fn name_all(
     }
 
     let piece = addresses.len().div_ceil(pieces.max(1)).max(PIECE);
-    let parts: Vec<ModuleNames> = addresses
+    let parts: Option<Vec<Part>> = addresses
         .par_chunks(piece)
-        .map(|part| name_part(&symbols, &debug, part))
+        .map(|part| shield(|| name_part(&symbols, &debug, part)))
         .collect();
+    // A reader that panics costs the module its lines, whichever part it was.
+    let parts = parts.unwrap_or_else(|| {
+        debug = DebugBytes::default();
+        names.notes.push(
+            "debug information is malformed; names come from the symbol tables alone".to_owned(),
+        );
+        vec![Naming::new(&symbols, None).name(addresses)]
+    });
+    names.notes.extend(faults(&parts, addresses.len()));
     parts.into_iter().for_each(|part| names.append(part));
 
     if let Some(note) = missing(module, !debug.is_empty(), symbols.has_symtab()) {
@@ -125,24 +143,36 @@ fn missing(module: &Module, debug: bool, symtab: bool) -> Option<String> {
     ))
 }
 
-fn name_part(symbols: &SymbolTables, debug: &DebugBytes, addresses: &[Svma]) -> ModuleNames {
-    let with_debug = || {
-        let mut notes = Vec::new();
-        let dwarf = (!debug.is_empty())
-            .then(|| Dwarf::new(debug))
-            .and_then(|dwarf| dwarf.map_err(|note| notes.push(note)).ok());
-        let mut naming = Naming::new(symbols, dwarf.as_ref());
-        naming.notes = notes;
-        naming.name(addresses)
-    };
-    shield(with_debug).unwrap_or_else(|| {
-        let mut naming = Naming::new(symbols, None);
-        naming.notes.push(
-            "the debug information is malformed; names come from the symbol tables alone"
+/// What went wrong at single addresses: the same, however they were parted.
+fn faults(parts: &[Part], asked: usize) -> Vec<String> {
+    let mut notes = Vec::new();
+    let malformed: u64 = parts.iter().map(|part| part.malformed).sum();
+    if let Some(first) = parts.iter().find_map(|part| part.first_fault.as_ref()) {
+        notes.push(format!("{first} (at {malformed} of {asked} addresses)"));
+    }
+    if parts.iter().any(|part| part.split) {
+        notes.push(
+            "split debug information: its .dwo or .dwp files are not in the artifact, so \
+             functions are named by symbol tables, without inlined calls; link the program \
+             without -gsplit-dwarf for more"
                 .to_owned(),
         );
-        naming.name(addresses)
-    })
+    }
+    notes
+}
+
+fn name_part(symbols: &SymbolTables, debug: &DebugBytes, addresses: &[Svma]) -> Part {
+    if debug.is_empty() {
+        return Naming::new(symbols, None).name(addresses);
+    }
+    match Dwarf::new(debug) {
+        Ok(dwarf) => Naming::new(symbols, Some(&dwarf)).name(addresses),
+        Err(fault) => Part {
+            malformed: addresses.len() as u64,
+            first_fault: Some(fault),
+            ..Naming::new(symbols, None).name(addresses)
+        },
+    }
 }
 
 /// Inlined calls kept of one address. The deepest seen in large programs are
@@ -156,9 +186,8 @@ struct Naming<'a> {
     /// Names and files by where their bytes lie, so that each is demangled and
     /// compared once.
     known: FxHashMap<(usize, usize, Language), Option<u32>>,
-    /// Symbol names by their start.
-    symbol_names: FxHashMap<Svma, Option<u32>>,
-    notes: Vec<String>,
+    /// Symbol names by table and range.
+    symbol_names: FxHashMap<(NameSource, Svma, u64), Option<u32>>,
 }
 
 impl<'a> Naming<'a> {
@@ -169,43 +198,29 @@ impl<'a> Naming<'a> {
             strings: Strings::default(),
             known: FxHashMap::default(),
             symbol_names: FxHashMap::default(),
-            notes: Vec::new(),
         }
     }
 
-    fn name(mut self, addresses: &[Svma]) -> ModuleNames {
-        let mut calls = Vec::new();
-        let mut ends = Vec::with_capacity(addresses.len());
+    fn name(mut self, addresses: &[Svma]) -> Part {
+        let mut part = Part::default();
         let mut found = Vec::new();
         for address in addresses {
             found.clear();
             if let Some(dwarf) = self.dwarf
-                && let Err(note) = dwarf.calls(*address, &mut found)
+                && let Err(fault) = dwarf.calls(*address, &mut found)
             {
                 // What was found before the error is right, but the chain may
                 // lack its outer part: the symbol says more.
                 found.clear();
-                if !self.notes.contains(&note) && self.notes.len() < 8 {
-                    self.notes.push(note);
-                }
+                part.malformed += 1;
+                part.first_fault.get_or_insert(fault);
             }
-            self.add(*address, &found, &mut calls);
-            ends.push(calls.len());
+            self.add(*address, &found, &mut part.calls);
+            part.ends.push(part.calls.len());
         }
-        if self.dwarf.is_some_and(Dwarf::is_split) {
-            self.notes.push(
-                "split debug information: its .dwo or .dwp files are not in the artifact, so \
-                 functions are named by symbol tables, without inlined calls; link the program \
-                 without -gsplit-dwarf for more"
-                    .to_owned(),
-            );
-        }
-        ModuleNames {
-            strings: self.strings.into_inner(),
-            calls,
-            ends,
-            notes: self.notes,
-        }
+        part.split = self.dwarf.is_some_and(Dwarf::is_split);
+        part.strings = self.strings.into_inner();
+        part
     }
 
     fn add(&mut self, address: Svma, found: &[Call<'a>], out: &mut Vec<NamedCall>) {
@@ -285,7 +300,7 @@ impl<'a> Naming<'a> {
         let strings = &mut self.strings;
         let function = *self
             .symbol_names
-            .entry(found.start)
+            .entry((source, found.start, found.bytes))
             .or_insert_with(|| strings.intern(&demangle(found.name, Language::Unknown)));
         (function, source)
     }

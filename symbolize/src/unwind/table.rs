@@ -110,6 +110,13 @@ impl Table {
         table
     }
 
+    /// The table of a section that could not be read.
+    pub(crate) fn unreadable(kind: Kind, arch: Arch, note: String) -> Self {
+        let mut table = Self::build(kind, Vec::new(), Addresses::default(), arch, |_| false);
+        table.note = Some(note);
+        table
+    }
+
     /// The compact rule at an address; [`Rule::NONE`] where nothing rules it.
     pub(crate) fn rule(&self, address: Svma) -> Rule {
         let Some((at, description)) = self.find(address) else {

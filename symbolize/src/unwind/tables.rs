@@ -156,13 +156,15 @@ impl<'a> Tables<'a> {
         }
         let sections = Sections::new(self.artifact, module);
         let address = |name| sections.info(name).map(|info| info.address);
+        let bytes = match sections.load(name) {
+            Ok(bytes) => bytes?,
+            Err(note) => return Some(Table::unreadable(kind, self.arch, note)),
+        };
         let addresses = Addresses {
-            section: address(name)?,
+            section: address(name).unwrap_or_default(),
             text: address(".text"),
             got: address(".got"),
         };
-        // A section that cannot be read has its own note from naming.
-        let bytes = sections.load(name).ok()??;
         Some(Table::build(kind, bytes, addresses, self.arch, |code| {
             segments::is_executable(module, code)
         }))
