@@ -8,6 +8,10 @@ const PT_LOAD: u32 = 1;
 /// `PF_X`.
 const PF_X: u32 = 1;
 
+/// Program headers looked at. Linux maps no program with more: the table may
+/// have 64 KiB (`load_elf_phdrs` in `fs/binfmt_elf.c`), an entry has 56 bytes.
+const MAX_HEADERS: usize = 65_536 / 56;
+
 /// The link-time address of the byte at `offset`, seen through an executable
 /// mapping that begins at file position `mapping_offset`.
 ///
@@ -32,12 +36,7 @@ pub(crate) fn to_svma(
     offset: FileOffset,
     page_bytes: u64,
 ) -> Option<Svma> {
-    let loads = || {
-        module
-            .segments
-            .iter()
-            .filter(|segment| segment.kind == PT_LOAD)
-    };
+    let loads = || loads(module);
     let executable = || loads().filter(|segment| segment.flags & PF_X != 0);
     let page_start = |offset: u64| offset - offset.checked_rem(page_bytes).unwrap_or(0);
 
@@ -55,6 +54,11 @@ pub(crate) fn to_svma(
         })
 }
 
+fn loads(module: &Module) -> impl Iterator<Item = &Segment> {
+    let headers = module.segments.iter().take(MAX_HEADERS);
+    headers.filter(|segment| segment.kind == PT_LOAD)
+}
+
 fn holds(segment: &Segment, offset: FileOffset) -> bool {
     offset
         .offset_from(segment.file_offset)
@@ -65,8 +69,8 @@ fn holds(segment: &Segment, offset: FileOffset) -> bool {
 /// the module names no such segment at all.
 pub(crate) fn is_executable(module: &Module, address: Svma) -> bool {
     let mut any = false;
-    for segment in &module.segments {
-        if segment.kind == PT_LOAD && segment.flags & PF_X != 0 {
+    for segment in loads(module) {
+        if segment.flags & PF_X != 0 {
             any = true;
             if address
                 .offset_from(segment.address)

@@ -33,6 +33,7 @@ pub(crate) struct Range {
 /// ranges   outer |inner | outer     |gap| label
 /// ```
 ///
+/// `sections` are their ranges by start: a label ends with its own.
 /// `others` are the first addresses of what is no function: they end a label.
 /// `preference` orders symbols of one range, the one to show first.
 pub(crate) fn flatten(
@@ -94,10 +95,9 @@ pub(crate) fn flatten(
             (Some((_, symbol)), _) => emit(position, Some(*symbol)),
             (None, Some(symbol)) if symbol.start == position => {
                 emit(position, Some(symbol));
-                let end = sections
-                    .iter()
-                    .find(|(start, end)| (*start..*end).contains(&position))
-                    .map(|(_, end)| *end);
+                let after = sections.partition_point(|(start, _)| *start <= position);
+                let section = after.checked_sub(1).and_then(|at| sections.get(at));
+                let end = section.map(|(_, end)| *end).filter(|end| position < *end);
                 if let Some(end) = end {
                     let next = starts.peek().copied().unwrap_or(u64::MAX);
                     if end < next {

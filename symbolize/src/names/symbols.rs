@@ -175,7 +175,7 @@ impl SymbolMap {
         let Some(raw) = RawTable::load(sections, name)? else {
             return Ok(None);
         };
-        let ends: Vec<(u64, u64)> = sections
+        let mut ranges: Vec<(u64, u64)> = sections
             .infos()
             .iter()
             .filter(|section| section.address.0 != 0)
@@ -184,11 +184,11 @@ impl SymbolMap {
                 (start, start.saturating_add(section.len))
             })
             .collect();
-        Ok(Some(Self::build(raw, &ends)))
+        ranges.sort_unstable();
+        Ok(Some(Self::build(raw, &ranges)))
     }
 
-    /// `sections` are the known section ranges: a size-0 symbol ends with its
-    /// own.
+    /// `sections` are the known section ranges, by start.
     fn build(raw: RawTable, sections: &[(u64, u64)]) -> Self {
         let mut functions = Vec::new();
         // First addresses of everything that is not a sized function.
