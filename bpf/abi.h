@@ -7,6 +7,11 @@
 #ifndef MEMTRACK_ABI_H
 #define MEMTRACK_ABI_H
 
+/* Where user space reads a field. */
+#define AT(record, field, offset)                                            \
+	_Static_assert(__builtin_offsetof(struct record, field) == (offset), \
+		       #record "." #field)
+
 /* Kinds of event; the numbers are those of the artifact's events. */
 enum event_kind {
 	EVENT_MALLOC = 1,
@@ -44,6 +49,11 @@ struct event_head {
 	__u32 zero32;
 };
 _Static_assert(sizeof(struct event_head) == 32, "event_head");
+AT(event_head, address, 8);
+AT(event_head, pid, 16);
+AT(event_head, tid, 20);
+AT(event_head, kind, 24);
+AT(event_head, flags, 25);
 
 /* An allocation. */
 struct allocation_record {
@@ -55,6 +65,11 @@ struct allocation_record {
 	__u64 stack_key;
 };
 _Static_assert(sizeof(struct allocation_record) == 72, "allocation_record");
+AT(allocation_record, start_ns, 32);
+AT(allocation_record, size, 40);
+AT(allocation_record, old_address, 48);
+AT(allocation_record, alignment, 56);
+AT(allocation_record, stack_key, 64);
 
 /* General registers by DWARF number. */
 #if defined(__TARGET_ARCH_x86)
@@ -83,6 +98,14 @@ struct stack_head {
 	__u64 registers[REGISTER_COUNT];
 };
 _Static_assert(sizeof(struct stack_head) == 48 + 8 * REGISTER_COUNT, "stack_head");
+AT(stack_head, time_ns, 8);
+AT(stack_head, stack_pointer, 16);
+AT(stack_head, available_bytes, 24);
+AT(stack_head, pid, 32);
+AT(stack_head, tid, 36);
+AT(stack_head, window_bytes, 40);
+AT(stack_head, chain_count, 44);
+AT(stack_head, registers, 48);
 
 /* A file as the kernel names it. */
 struct file_key {
@@ -94,6 +117,8 @@ struct file_key {
 	__u64 size_bytes;
 };
 _Static_assert(sizeof(struct file_key) == 24, "file_key");
+AT(file_key, device, 8);
+AT(file_key, size_bytes, 16);
 
 /* A file to be looked at, and an address at which it is mapped. */
 struct attach_file {
@@ -113,6 +138,12 @@ struct attach_record {
 	struct attach_file files[2];
 };
 _Static_assert(sizeof(struct attach_record) == 24 + 2 * 32, "attach_record");
+AT(attach_file, address, 24);
+AT(attach_record, pid, 8);
+AT(attach_record, tid, 12);
+AT(attach_record, file_count, 16);
+AT(attach_record, stopped, 20);
+AT(attach_record, files, 24);
 
 /* Key of the stop maps: tgid << 32 | tid (tid 0 for pressure). */
 struct stop {

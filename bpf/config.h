@@ -18,8 +18,6 @@ enum stack_mode {
 const volatile __u32 stack_mode = STACKS_RAW;
 /* Bytes of a window, a multiple of 8, at most STACK_BYTES_MAX. */
 const volatile __u32 stack_bytes = 32768;
-/* CPUs that the scratch maps have room for. */
-const volatile __u32 cpu_count = 1;
 /* Fill of the event ring, in bytes, above which the writer is stopped. */
 const volatile __u64 event_high_bytes = 0;
 /* The same for the stack ring. */

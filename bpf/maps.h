@@ -104,7 +104,7 @@ struct scratch {
 	__u8 bytes[STACK_BYTES_MAX + CHAIN_MAX * 8 + 8];
 };
 
-/* cpu_count * SCRATCH_SLOTS of them (sized before loading). */
+/* SCRATCH_SLOTS of them for each CPU (sized before loading). */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, SCRATCH_SLOTS);

@@ -49,6 +49,15 @@ pub enum Error {
         /// Its messages, each on a line of its own.
         log: String,
     },
+    /// Rings and maps do not fit.
+    #[error(
+        "the kernel has no memory for the rings and maps ({source}): use smaller ones \
+         (event-ring-bytes, stack-ring-bytes, stack-keys), or allow this control group more"
+    )]
+    NoMemory {
+        /// What the kernel said.
+        source: libbpf_rs::Error,
+    },
     /// A program could not be attached.
     #[error("the BPF program {program} could not be attached: {source}{log}")]
     Attach {

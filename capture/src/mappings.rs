@@ -293,7 +293,7 @@ fn explain(pid: Pid, cpu: u32, error: ring::OpenError) -> ModuleStreamError {
 }
 
 /// CPUs that can run something now.
-fn online_cpus() -> Result<Vec<u32>, ModuleStreamError> {
+pub(crate) fn online_cpus() -> Result<Vec<u32>, ModuleStreamError> {
     const PATH: &str = "/sys/devices/system/cpu/online";
     let invalid = || io::Error::new(io::ErrorKind::InvalidData, "not a list of CPUs");
     std::fs::read_to_string(PATH)

@@ -90,8 +90,13 @@ impl<'a> Probes<'a> {
         })?;
         let elf = match ElfFile::parse(&bytes) {
             Ok(elf) => elf,
-            // Not code of ours: scripts' data, other machines', JIT buffers.
-            Err(ElfError::NotElf { .. } | ElfError::Unsupported { .. }) => return Ok(0),
+            // JIT buffers and the like.
+            Err(ElfError::NotElf { .. }) => return Ok(0),
+            Err(error @ ElfError::Unsupported { .. }) => {
+                self.notes
+                    .push(format!("{name}: its calls are not recorded: {error}"));
+                return Ok(0);
+            }
             Err(source) => {
                 return Err(ProbeError::Elf {
                     name: name.into(),

@@ -3,6 +3,7 @@
 use crate::{
     error::{Error, Result},
     libbpf_log,
+    mappings::online_cpus,
     options::{MAX_STACK_BYTES, Options, StackMode},
     switches::Switches,
 };
@@ -12,7 +13,7 @@ use libbpf_rs::{
     skel::{OpenSkel as _, SkelBuilder as _},
 };
 use memtrack_bpf::{
-    MemtrackMaps, MemtrackProgs, MemtrackSkel, MemtrackSkelBuilder, OpenMemtrackSkel,
+    MemtrackMaps, MemtrackProgs, MemtrackSkel, MemtrackSkelBuilder, OpenMemtrackSkel, types,
 };
 use std::{mem::MaybeUninit, path::Path};
 
@@ -22,8 +23,6 @@ const SCRATCH_SLOTS: u32 = 4;
 const HIGH_PERCENT: u64 = 75;
 /// Below this fill everybody goes on.
 pub(crate) const LOW_PERCENT: u64 = 25;
-/// Length of `struct image` of `bpf/maps.h`.
-const IMAGE_BYTES: usize = 1024 * 8 + 16;
 /// `image_templates`: the entry that says "code everywhere".
 const EVERYWHERE: u32 = 1;
 
@@ -56,14 +55,13 @@ impl<'obj> Programs<'obj> {
 
         let memory = skeleton.maps.bss_data.take().ok_or(Error::NoBtf)?;
         let switches = Switches::new(memory);
-        // Words above the bitmap are the reference count: the template is
-        // looked up, never counted.
+        // All ones: also the reference count, which nobody reads here.
         skeleton
             .maps
             .image_templates
             .update(
                 &EVERYWHERE.to_ne_bytes(),
-                &[0xff; IMAGE_BYTES],
+                &[0xff; size_of::<types::image>()],
                 MapFlags::ANY,
             )
             .map_err(|source| Error::Map {
@@ -113,7 +111,9 @@ fn configure(
     stacks: StackMode,
     multi: bool,
 ) -> Result<()> {
-    let cpus = u32::try_from(libbpf_rs::num_possible_cpus().map_err(explain)?).unwrap_or(u32::MAX);
+    // A CPU that comes later has no slots: its stacks are lost, and counted.
+    // Room for every possible CPU would be gigabytes on some machines.
+    let cpus = online_cpus()?.last().map_or(1, |last| last + 1);
     let settings = open.maps.rodata_data.as_deref_mut().ok_or(Error::NoBtf)?;
     settings.stack_mode = match stacks {
         StackMode::Off => 0,
@@ -121,7 +121,6 @@ fn configure(
         StackMode::Raw => 2,
     };
     settings.stack_bytes = options.stack_bytes & !7;
-    settings.cpu_count = cpus;
     settings.event_high_bytes = u64::from(options.event_ring_bytes) * HIGH_PERCENT / 100;
     settings.stack_high_bytes = u64::from(options.stack_ring_bytes) * HIGH_PERCENT / 100;
     let slots = cpus.saturating_mul(SCRATCH_SLOTS);
@@ -169,6 +168,7 @@ fn has_uprobe_multi() -> bool {
 fn explain(source: libbpf_rs::Error) -> Error {
     let log = libbpf_log::take();
     match source.kind() {
+        ErrorKind::OutOfMemory => Error::NoMemory { source },
         // The verifier refuses with EACCES and a log.
         ErrorKind::PermissionDenied if !log.contains("BEGIN PROG LOAD LOG") => {
             Error::NotPermitted { source }

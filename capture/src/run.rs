@@ -24,6 +24,7 @@ use libbpf_rs::{MapCore as _, MapFlags, MapHandle, MapMut};
 use memtrack_artifact::{
     Ending, ExitStatus, LossCount, LossReason, Losses, Pid, Progress, StackForm, WriteSummary,
 };
+use memtrack_bpf::types;
 use std::{
     fs::{self, File},
     io,
@@ -42,9 +43,9 @@ use std::{
 /// The link of the initial pid namespace (`PROC_PID_INIT_INO` of
 /// include/linux/proc_ns.h).
 const INITIAL_PID_NAMESPACE: &str = "pid:[4026531836]";
-/// Length of `struct process` of `bpf/maps.h`: all zeros is a process that is
+/// A `struct process` of `bpf/maps.h` that is all zeros is a process that is
 /// tracked, and recorded from its exec on.
-const PROCESS_BYTES: usize = 24;
+const TRACKED: [u8; size_of::<types::process>()] = [0; size_of::<types::process>()];
 
 /// What a recording has come to.
 #[derive(Debug)]
@@ -195,7 +196,7 @@ impl<'a> Recording<'a> {
         };
         let requests = handle("attach_ring", &maps.attach_ring)?;
         maps.processes
-            .update(&pid.to_ne_bytes(), &[0; PROCESS_BYTES], MapFlags::ANY)
+            .update(&pid.to_ne_bytes(), &TRACKED, MapFlags::ANY)
             .map_err(|source| Error::Map {
                 map: "processes",
                 source,
@@ -311,6 +312,11 @@ fn check_pid_namespace() -> Result<()> {
 fn note_missing(written: &Written<File>, losses: &mut Losses) {
     let not_written = written.dropped + written.counts.unreadable;
     losses.add(LossReason::WriteFailed, not_written, 0);
+    let lost = written.lost_modules;
+    losses.add(LossReason::ModuleRecordLost, lost.count, lost.first_ns);
+    if let Some(entry) = losses.counts.get_mut(&LossReason::ModuleRecordLost) {
+        entry.last_ns = entry.last_ns.max(lost.last_ns);
+    }
     // A stack that found the ring full is shipped again when it next occurs.
     let missing = written.missing_stacks;
     let refused = losses.counts.get(&LossReason::StackRingFull).copied();

@@ -19,7 +19,7 @@ use signal_hook::{
 use std::{
     fs, io,
     sync::{
-        Arc,
+        Arc, Mutex, PoisonError,
         atomic::{AtomicBool, Ordering},
     },
     thread::{self, JoinHandle},
@@ -84,21 +84,46 @@ pub(crate) struct Forwarding {
     over: Arc<AtomicBool>,
 }
 
+/// The handlers stay for good once they are there: taking one away would not
+/// bring the default back. `over` tells them to do what the default does.
+struct Handlers {
+    over: Arc<AtomicBool>,
+    /// What memtrack was told to ignore stays ignored.
+    ignored: u64,
+}
+
+static HANDLERS: Mutex<Option<Handlers>> = Mutex::new(None);
+
+/// Installs them at the first recording.
+fn handlers() -> Result<(Arc<AtomicBool>, u64)> {
+    let mut handlers = HANDLERS.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(handlers) = &*handlers {
+        return Ok((Arc::clone(&handlers.over), handlers.ignored));
+    }
+    let ignored = ignored_signals();
+    let over = Arc::new(AtomicBool::new(false));
+    for signal in not_ignored(&[SIGINT, SIGQUIT, SIGTERM, SIGHUP], ignored) {
+        flag::register_conditional_default(signal, Arc::clone(&over))
+            .map_err(system("handler of a signal"))?;
+    }
+    *handlers = Some(Handlers {
+        over: Arc::clone(&over),
+        ignored,
+    });
+    Ok((over, ignored))
+}
+
+fn not_ignored(signals: &[i32], ignored: u64) -> Vec<i32> {
+    let taken = |signal: &&i32| (ignored >> (**signal - 1)) & 1 == 0;
+    signals.iter().filter(taken).copied().collect()
+}
+
 impl Forwarding {
-    /// Prepares it, before the fork. What memtrack was told to ignore stays
-    /// ignored.
+    /// Prepares it, before the fork.
     pub(crate) fn prepare() -> Result<Prepared> {
-        let ignored = ignored_signals();
-        let wanted = |signals: &[i32]| -> Vec<i32> {
-            let taken = |signal: &&i32| ignored >> (**signal - 1) & 1 == 0;
-            signals.iter().filter(taken).copied().collect()
-        };
-        let over = Arc::new(AtomicBool::new(false));
-        for signal in wanted(&[SIGINT, SIGQUIT, SIGTERM, SIGHUP]) {
-            flag::register_conditional_default(signal, Arc::clone(&over))
-                .map_err(system("handler of a signal"))?;
-        }
-        let signals = SignalsInfo::<WithOrigin>::new(wanted(&[SIGTERM, SIGHUP]))
+        let (over, ignored) = handlers()?;
+        over.store(false, Ordering::SeqCst);
+        let signals = SignalsInfo::<WithOrigin>::new(not_ignored(&[SIGTERM, SIGHUP], ignored))
             .map_err(system("handler of a signal"))?;
         Ok(Prepared { signals, over })
     }

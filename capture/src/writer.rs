@@ -2,8 +2,8 @@
 
 use crate::{drain::Batch, harvest::Harvest};
 use memtrack_artifact::{
-    ArtifactWriter, Avma, Error, Event, EventFlags, EventKind, Pid, StackForm, StackId,
-    StackRecord, Tid,
+    ArtifactWriter, Avma, Error, Event, EventFlags, EventKind, LossCount, ModuleEvent,
+    ModuleRecord, Pid, StackForm, StackId, StackRecord, Tid,
 };
 use memtrack_bpf::record;
 use std::{
@@ -64,6 +64,7 @@ pub(crate) struct Recorder<W: Write> {
     form: StackForm,
     chain: Vec<u64>,
     harvest: Harvest,
+    lost_modules: LossCount,
 }
 
 /// How writing ended.
@@ -72,6 +73,8 @@ pub(crate) struct Written<W: Write> {
     pub(crate) artifact: ArtifactWriter<W>,
     /// The files that were mapped.
     pub(crate) harvest: Harvest,
+    /// Records of the module stream that the kernel dropped.
+    pub(crate) lost_modules: LossCount,
     /// What was written.
     pub(crate) counts: Counts,
     /// Stacks that events name and that were never received.
@@ -96,6 +99,7 @@ impl<W: Write> Recorder<W> {
             form,
             chain: Vec::new(),
             harvest: Harvest::new(),
+            lost_modules: LossCount::default(),
         }
     }
 
@@ -127,6 +131,7 @@ impl<W: Write> Recorder<W> {
         Written {
             artifact: self.artifact,
             harvest: self.harvest,
+            lost_modules: self.lost_modules,
             counts: self.counts,
             missing_stacks: self.written.len() as u64 - written,
             failure,
@@ -137,6 +142,7 @@ impl<W: Write> Recorder<W> {
     fn write(&mut self, batch: &Batch) -> Result<(), Error> {
         for record in &batch.modules {
             self.harvest.see(record);
+            self.count_lost(record);
             self.artifact.module_record(record)?;
         }
         for record in batch.stacks.iter() {
@@ -154,6 +160,18 @@ impl<W: Write> Recorder<W> {
             }
         }
         Ok(())
+    }
+
+    fn count_lost(&mut self, record: &ModuleRecord) {
+        let ModuleEvent::Lost { count } = record.event else {
+            return;
+        };
+        let lost = &mut self.lost_modules;
+        lost.count = lost.count.saturating_add(count);
+        if lost.first_ns == 0 {
+            lost.first_ns = record.time_ns;
+        }
+        lost.last_ns = lost.last_ns.max(record.time_ns);
     }
 
     fn id(&mut self, key: u64) -> StackId {

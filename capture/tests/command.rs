@@ -326,3 +326,36 @@ fn a_crowd_is_held_back_and_nobody_is_left_behind() {
         assert_eq!(recorded.frees_of(777), 64_000);
     }
 }
+
+/// Under sudo the command runs as the invoking user, and the artifact is theirs.
+#[test]
+fn under_sudo_the_command_is_the_users() {
+    use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
+
+    let Some(stage) = Stage::set() else { return };
+    let program = stage.compile("capture_state.c", &[]);
+    let folder = program.parent().unwrap();
+    std::fs::set_permissions(folder, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let artifact = stage.path("theirs.mtk");
+    let output = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "recorder", "--nocapture"])
+        .env(RECORDER, &program)
+        .env("MEMTRACK_TEST_OUTPUT", &artifact)
+        .env("SUDO_UID", "12345")
+        .env("SUDO_GID", "23456")
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{output:?}");
+    let text = String::from_utf8(output.stdout).unwrap();
+    let line = |name: &str| {
+        text.lines()
+            .find_map(|line| line.strip_prefix(name))
+            .map(|rest| rest.split_whitespace().collect::<Vec<_>>())
+    };
+    assert_eq!(line("Uid:").unwrap(), ["12345"; 4]);
+    assert_eq!(line("Gid:").unwrap(), ["23456"; 4]);
+    assert_eq!(line("Groups:").unwrap(), ["23456"]);
+    let metadata = std::fs::metadata(&artifact).unwrap();
+    assert_eq!((metadata.uid(), metadata.gid()), (12345, 23456));
+    assert!(Artifact::open(&artifact).unwrap().ending().is_some());
+}
