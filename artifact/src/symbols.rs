@@ -143,7 +143,8 @@ pub struct Symbols {
     pub strings: Vec<String>,
     /// Distinct frames.
     pub frames: Vec<Frame>,
-    /// Frame ids of all stacks, one after another.
+    /// Frame ids of all stacks, one after another. Stacks of the same frames may
+    /// share their range.
     pub stack_frames: Vec<FrameId>,
     /// By [`StackId`](crate::StackId).
     pub stacks: Vec<SymbolizedStack>,

@@ -77,19 +77,24 @@ pub(crate) fn assemble(
 
     let mut stack_frames = Vec::new();
     let mut out = Vec::with_capacity(stacks.stacks.len());
+    // Stacks of the same physical frames share their logical ones.
+    let mut expanded: FxHashMap<(u32, u32), (usize, usize)> = FxHashMap::default();
     for stack in &stacks.stacks {
-        let start = stack_frames.len();
-        let range = stack.start as usize..stack.start as usize + stack.len as usize;
-        for physical in stacks.stack_frames.get(range).unwrap_or_default() {
-            stack_frames.extend_from_slice(frames_of(*physical));
-        }
+        let (start, end) = *expanded.entry((stack.start, stack.len)).or_insert_with(|| {
+            let start = stack_frames.len();
+            let range = stack.start as usize..stack.start as usize + stack.len as usize;
+            for physical in stacks.stack_frames.get(range).unwrap_or_default() {
+                stack_frames.extend_from_slice(frames_of(*physical));
+            }
+            (start, stack_frames.len())
+        });
         let too_many = |_| Error::TooMany {
             what: "frames of stacks",
         };
-        let last = stack_frames.get(start..).and_then(<[FrameId]>::last);
+        let last = stack_frames.get(start..end).and_then(<[FrameId]>::last);
         out.push(SymbolizedStack {
             start: u32::try_from(start).map_err(too_many)?,
-            len: u32::try_from(stack_frames.len() - start).map_err(too_many)?,
+            len: u32::try_from(end - start).map_err(too_many)?,
             termination: match stack.termination {
                 Termination::NoRule if last.is_some_and(|id| assembly.is_root(*id)) => {
                     Termination::Root

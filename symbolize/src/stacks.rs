@@ -6,8 +6,11 @@ use crate::{
 };
 use memtrack_artifact::{Progress, StackChunk, StackId, SymbolizedStack, Termination};
 use rayon::prelude::*;
-use rustc_hash::FxHashMap;
-use std::sync::{Mutex, PoisonError};
+use rustc_hash::{FxBuildHasher, FxHashMap};
+use std::{
+    hash::BuildHasher,
+    sync::{Mutex, PoisonError},
+};
 
 /// All stacks as lists of distinct frames.
 #[derive(Debug, Default)]
@@ -16,7 +19,8 @@ pub(crate) struct Stacks {
     pub(crate) frames: Vec<PhysicalFrame>,
     /// Positions in `frames`, stack after stack.
     pub(crate) stack_frames: Vec<u32>,
-    /// By stack id: ranges of `stack_frames`.
+    /// By stack id: ranges of `stack_frames`, one range for all stacks of the
+    /// same frames.
     pub(crate) stacks: Vec<SymbolizedStack>,
 }
 
@@ -48,6 +52,7 @@ pub(crate) fn unwind_all(
     let mut merge = Merge {
         total,
         index: FxHashMap::default(),
+        chains: FxHashMap::default(),
         out: Stacks::default(),
     };
     // Batches bound what is decoded and not yet merged.
@@ -100,6 +105,10 @@ fn walk_chunk(walker: &mut Walker<'_>, chunk: &StackChunk<'_>) -> ChunkStacks {
 struct Merge {
     total: usize,
     index: FxHashMap<PhysicalFrame, u32>,
+    /// Where a chain of frames with this hash begins in `out.stack_frames`.
+    /// Different local variables make different stacks of one chain: most of
+    /// them share theirs.
+    chains: FxHashMap<u64, usize>,
     out: Stacks,
 }
 
@@ -118,15 +127,21 @@ impl Merge {
             numbers.push(number);
         }
         let mut rest = chunk.stack_frames.as_slice();
+        let mut chain = Vec::new();
         for (id, len, termination) in chunk.stacks {
             let (frames, after) = rest.split_at_checked(len).unwrap_or((rest, &[]));
             rest = after;
             let Some(slot) = slot(&mut out.stacks, id, self.total)? else {
                 continue;
             };
-            let start = u32::try_from(out.stack_frames.len());
-            let end = u32::try_from(out.stack_frames.len() + frames.len());
-            let (Ok(start), Ok(_), Ok(len)) = (start, end, u32::try_from(frames.len())) else {
+            chain.clear();
+            chain.extend(
+                frames
+                    .iter()
+                    .filter_map(|frame| numbers.get(*frame as usize)),
+            );
+            let start = shared_start(&mut self.chains, &mut out.stack_frames, &chain);
+            let (Ok(start), Ok(len)) = (u32::try_from(start), u32::try_from(chain.len())) else {
                 return Err(Error::TooMany {
                     what: "frames of stacks",
                 });
@@ -136,13 +151,28 @@ impl Merge {
                 len,
                 termination,
             };
-            let global = frames
-                .iter()
-                .filter_map(|frame| numbers.get(*frame as usize));
-            out.stack_frames.extend(global);
         }
         Ok(())
     }
+}
+
+/// Where `chain` stands in `stack_frames`; it is appended if it is new.
+fn shared_start(
+    chains: &mut FxHashMap<u64, usize>,
+    stack_frames: &mut Vec<u32>,
+    chain: &[u32],
+) -> usize {
+    let end = stack_frames.len();
+    let start = *chains.entry(FxBuildHasher.hash_one(chain)).or_insert(end);
+    let known = start
+        .checked_add(chain.len())
+        .and_then(|end| stack_frames.get(start..end));
+    if known == Some(chain) {
+        return start;
+    }
+    // New, or another chain of the same hash: then this one is not shared.
+    stack_frames.extend_from_slice(chain);
+    end
 }
 
 /// The place of a stack's answer; `None` when it has one already (a repeat).
@@ -178,6 +208,19 @@ mod tests {
         let error = slot(&mut stacks, StackId(u32::MAX), 10).unwrap_err();
         assert!(error.to_string().contains("4294967295"), "{error}");
         assert!(stacks.is_empty());
+    }
+
+    #[test]
+    fn equal_chains_share_their_place() {
+        let (mut chains, mut frames) = (FxHashMap::default(), Vec::new());
+        let mut place = |chain: &[u32]| shared_start(&mut chains, &mut frames, chain);
+        assert_eq!(place(&[1, 2, 3]), 0);
+        assert_eq!(place(&[1, 2]), 3);
+        assert_eq!(place(&[1, 2, 3]), 0);
+        assert_eq!(place(&[1, 2]), 3);
+        assert_eq!(place(&[]), 5);
+        assert_eq!(place(&[]), 5);
+        assert_eq!(frames, [1, 2, 3, 1, 2]);
     }
 
     #[test]
