@@ -97,9 +97,11 @@ pub(crate) struct Symbolize {
 }
 
 #[derive(Debug, Args)]
-#[command(after_help = "Every format takes an optional file: `--html` writes report.html, \
+#[command(
+    after_help = "Every format takes an optional file: `--html` writes report.html, \
 `--html=page.html` that file; `--json`, `--folded`, `--svg` and `--text` without a file go to \
-standard output. Several can be given at once; without any, text.")]
+standard output. Several can be given at once; without any, text."
+)]
 pub(crate) struct Report {
     /// The artifact [default: the newest .mtk of this folder]
     #[arg(value_name = "ARTIFACT")]

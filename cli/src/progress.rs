@@ -24,7 +24,8 @@ impl Bar {
 
 impl Progress for Bar {
     fn start(&self, step: &'static str, total: u64) {
-        let bar = ProgressBar::with_draw_target(Some(total), ProgressDrawTarget::stderr_with_hz(10));
+        let bar =
+            ProgressBar::with_draw_target(Some(total), ProgressDrawTarget::stderr_with_hz(10));
         if let Ok(style) = ProgressStyle::with_template("{msg:>12} [{bar:40}] {percent:>3}%  {eta}")
         {
             bar.set_style(style.progress_chars("=> "));

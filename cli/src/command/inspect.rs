@@ -225,9 +225,10 @@ fn inspect(name: &str, artifact: &Artifact) -> Result<Inspection> {
         backend: header.backend.clone(),
         memtrack_version: header.memtrack_version.clone(),
         start_wall_ns: header.start_wall_ns,
-        duration_ns: artifact
-            .ending()
-            .map(|end| end.end_monotonic_ns.saturating_sub(header.start_monotonic_ns)),
+        duration_ns: artifact.ending().map(|end| {
+            end.end_monotonic_ns
+                .saturating_sub(header.start_monotonic_ns)
+        }),
         status: artifact.ending().and_then(|end| end.status),
         losses: artifact.losses().clone(),
         events,
@@ -304,7 +305,9 @@ fn print(inspection: &Inspection, out: &mut Output) -> io::Result<()> {
         writeln!(out, "lasted    {}", units::duration(duration_ns))?;
     }
     match i.status {
-        Some(memtrack_artifact::ExitStatus::Code(code)) => writeln!(out, "ended     exit code {code}")?,
+        Some(memtrack_artifact::ExitStatus::Code(code)) => {
+            writeln!(out, "ended     exit code {code}")?
+        }
         Some(memtrack_artifact::ExitStatus::Signal(signal)) => {
             writeln!(out, "ended     signal {signal}")?;
         }
@@ -324,7 +327,8 @@ fn print(inspection: &Inspection, out: &mut Output) -> io::Result<()> {
         "{} events ({} failed calls, {} of free(NULL) not recorded)",
         units::count(i.events),
         units::count(i.failed_calls),
-        i.null_frees.map_or_else(|| "an unknown number".to_owned(), units::count),
+        i.null_frees
+            .map_or_else(|| "an unknown number".to_owned(), units::count),
     )?;
     for (kind, number) in &i.events_by_kind {
         writeln!(out, "  {:>14}  {kind}", units::count(*number))?;

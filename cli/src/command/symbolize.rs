@@ -7,7 +7,10 @@ use std::path::Path;
 
 pub(crate) fn run(args: &args::Symbolize) -> Result<Exit> {
     if args.output.is_some() && args.artifacts.len() > 1 {
-        bail!("--output takes one artifact, {} were given", args.artifacts.len());
+        bail!(
+            "--output takes one artifact, {} were given",
+            args.artifacts.len()
+        );
     }
     let mut exit = Exit::Success;
     let mut failed = 0usize;
