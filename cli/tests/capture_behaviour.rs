@@ -249,9 +249,13 @@ fn privileged_loss_decides_the_status_and_the_closing_line() {
     if !lost {
         assert_eq!(held["events_by_kind"]["malloc"].as_u64(), Some(300_001));
     }
-    let output = capture(&artifact, &["--event-ring", "256K", "--allow-loss"], &command)
-        .output()
-        .unwrap();
+    let output = capture(
+        &artifact,
+        &["--event-ring", "256K", "--allow-loss"],
+        &command,
+    )
+    .output()
+    .unwrap();
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
 }
 

@@ -100,6 +100,8 @@ fn check(expected: &Expectation, prepare: impl FnOnce(&mut Command)) {
         "{name}: recorded is left, counted is right"
     );
 
+    assert_eq!(found.totals.ended_unseen, 0, "{name}: a free was missed");
+
     let rooted = found.rooted_percent();
     println!(
         "{name}: {counted:?}, {} stacks, {rooted:.2} % end at a root, {:?}",
@@ -256,7 +258,7 @@ fn privileged_cargo() {
             name: "cargo.mtk",
             command,
             functions: &["cargo::main"],
-            rooted_percent: 50.0,
+            rooted_percent: 30.0,
         },
         |command| {
             command.env("CARGO_NET_OFFLINE", "true");

@@ -25,12 +25,13 @@ pub struct Totals {
     pub allocations: u64,
     pub frees: u64,
     pub inherited_frees: u64,
+    pub ended_unseen: u64,
     pub allocated_bytes: u64,
     pub failed: u64,
     pub null_frees: u64,
 }
 
-#[derive(Clone, Deserialize)]
+#[derive(Debug, Deserialize)]
 pub struct Frame {
     pub function: Option<String>,
     pub module: Option<String>,
@@ -66,13 +67,13 @@ impl Findings {
         100.0 * rooted.count() as f64 / self.stacks.len() as f64
     }
 
-    /// Whether some frame has this function name.
+    /// Whether some frame has this function name (see [`base`]).
     pub fn names(&self, function: &str) -> bool {
-        self.frames.iter().any(|frame| {
-            frame.function.as_deref().is_some_and(|name| {
-                name == function || name.split(['(', '<']).next() == Some(function)
-            })
-        })
+        let names = self
+            .frames
+            .iter()
+            .filter_map(|frame| frame.function.as_deref());
+        names.map(base).any(|name| name == base(function))
     }
 
     /// A stack's frames from the caller of the allocation function outward: one
@@ -82,4 +83,28 @@ impl Findings {
         let own = frames.iter().take_while(|frame| frame.inline).count() + 1;
         frames.into_iter().skip(own).collect()
     }
+}
+
+/// A name without parameters, template arguments, return type and clone suffix.
+pub fn base(name: &str) -> String {
+    let name = name.replace("(anonymous namespace)", "{anonymous}");
+    let (mut kept, mut depth, mut before) = (String::new(), 0, ' ');
+    for letter in name.chars() {
+        match letter {
+            '<' => depth += 1,
+            '>' if before == '-' => {}
+            '>' if depth > 0 => depth -= 1,
+            '(' if depth == 0 => break,
+            _ if depth == 0 => kept.push(letter),
+            _ => {}
+        }
+        before = letter;
+    }
+    let kept = kept.trim().rsplit(' ').next().unwrap_or_default();
+    for suffix in [".constprop", ".isra", ".part", ".cold", ".lto_priv"] {
+        if let Some((before, _)) = kept.split_once(suffix) {
+            return before.to_owned();
+        }
+    }
+    kept.to_owned()
 }

@@ -96,9 +96,11 @@ class Stop(gdb.Breakpoint):
 
 def main():
     for setting in (
-        "breakpoint pending on", "confirm off", "pagination off", "startup-with-shell off",
+        "breakpoint pending on", "confirm off", "pagination off", "startup-with-shell on",
         "disable-randomization on", "print thread-events off", "debuginfod enabled off",
-        "detach-on-fork on", "follow-fork-mode parent",
+        "detach-on-fork on", "follow-fork-mode parent", "backtrace past-main on",
+        # memtrack looks into the files that were mapped and no others; so does gdb.
+        "debug-file-directory /nonexistent",
     ):
         try:
             gdb.execute("set " + setting)
