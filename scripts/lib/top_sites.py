@@ -5,6 +5,9 @@ Usage: top_sites.py FINDINGS.json [NUMBER]
 import json
 import sys
 
+# C++ names with their template arguments fill a screen.
+LONGEST = 90
+
 
 def main(path: str, number: str = "5") -> None:
     with open(path, encoding="utf-8") as file:
@@ -19,7 +22,8 @@ def name(frame: dict) -> str:
     module = (frame["module"] or "?").rsplit("/", 1)[-1]
     function = frame["function"] or f"{module}+{frame['address']:#x}"
     place = f" at {frame['file']}:{frame['line']}" if frame["file"] else f" in {module}"
-    return function + place
+    shown = function if len(function) <= LONGEST else function[: LONGEST - 1] + "…"
+    return shown + place
 
 
 if __name__ == "__main__":
