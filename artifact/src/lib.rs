@@ -80,8 +80,8 @@ pub use header::{Architecture, ByteString, Ending, ExitStatus, Header};
 pub use id::{FrameId, ModuleId, Pid, StackId, StringId, Tid};
 pub use loss::{LossCount, LossReason, Losses, Pause, PauseReason};
 pub use module::{
-    BuildId, FileIdentity, MappedFile, Mapping, Module, ModuleEvent, ModuleKey, ModuleRecord,
-    RefusedModule, SectionInfo, Segment,
+    BuildId, DebugFile, DebugFileKind, DebugFileProof, FileIdentity, MappedFile, Mapping, Module,
+    ModuleEvent, ModuleKey, ModuleRecord, RefusedModule, SectionInfo, Segment,
 };
 pub use progress::{Progress, Silent};
 pub use raw::v1::stacks::StackBatch;

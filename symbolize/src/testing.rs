@@ -28,6 +28,7 @@ pub(crate) fn module(segments: Vec<Segment>) -> Module {
         file_bytes: 0,
         segments,
         sections: Vec::new(),
+        debug_files: Vec::new(),
         notes: Vec::new(),
     }
 }

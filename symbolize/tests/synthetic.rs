@@ -172,6 +172,7 @@ impl Made {
                 section(".symtab", Some(".strtab")),
                 section(".strtab", None),
             ],
+            debug_files: Vec::new(),
             notes: Vec::new(),
         };
         writer

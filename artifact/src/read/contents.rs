@@ -337,6 +337,7 @@ fn missing_module(id: ModuleId) -> Module {
         file_bytes: 0,
         segments: Vec::new(),
         sections: Vec::new(),
+        debug_files: Vec::new(),
         notes: vec!["its description in the artifact is damaged".into()],
     }
 }

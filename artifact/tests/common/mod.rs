@@ -132,6 +132,7 @@ pub(crate) fn module() -> Module {
             memory_bytes: 0x2000,
         }],
         sections: vec![section(".eh_frame"), section(".empty")],
+        debug_files: Vec::new(),
         notes: vec!["no .debug_info".into()],
     }
 }

@@ -104,6 +104,7 @@ pub(super) fn module(file: &ElfFile<'_>, key: ModuleKey) -> Module {
         file_bytes: file.bytes().len() as u64,
         segments: file.segments().to_vec(),
         sections,
+        debug_files: Vec::new(),
         notes,
     }
 }
@@ -119,6 +120,7 @@ pub(super) fn unreadable(key: &ModuleKey, error: &ElfError) -> Module {
         file_bytes: 0,
         segments: Vec::new(),
         sections: Vec::new(),
+        debug_files: Vec::new(),
         notes: vec![error.to_string()],
     }
 }

@@ -385,6 +385,7 @@ fn module_of(file: &MappedBytes) -> (Module, Vec<&[u8]>) {
         file_bytes: bytes.len() as u64,
         segments,
         sections,
+        debug_files: Vec::new(),
         notes: Vec::new(),
     };
     (module, contents)

@@ -257,7 +257,12 @@ impl HeapBytes for Module {
             .notes
             .iter()
             .map(|note| size_of_val(note) + note.len() + BLOCK);
+        let debug_files = self.debug_files.iter().map(|file| {
+            let build_id = file.build_id.as_ref().map_or(0, |id| id.0.len());
+            size_of_val(file) + file.path.len() + build_id + 2 * BLOCK
+        });
         size_of_val(&self.segments[..])
+            + debug_files.sum::<usize>()
             + mapped.sum::<usize>()
             + sections.sum::<usize>()
             + notes.sum::<usize>()
