@@ -83,6 +83,9 @@ pub struct Totals {
     pub null_frees: u64,
     /// Frees of blocks that were not seen to begin.
     pub unknown_frees: u64,
+    /// Frees that a C library made for itself at the end of a thread, of
+    /// blocks that the thread had freed before (glibc's thread cache).
+    pub thread_end_frees: u64,
     /// Frees, in a forked child, of its copy of a block that an ancestor
     /// allocated; not part of `frees`.
     pub inherited_frees: u64,

@@ -14,6 +14,8 @@
 //! - A free counts only when it releases a live block. A free of an address
 //!   where nothing is live is *unknown*, unless the same thread's last free was
 //!   of that address: then one call was recorded twice, and is counted once.
+//!   Such frees right before a thread's end are the C library's own, of what it
+//!   had cached for the thread; they are counted apart.
 //! - An allocation at an address that is live ends the block there, *unseen*.
 //! - A forked child has a copy of its parent's blocks. The copies are no newly
 //!   live bytes: they are in no sum, and their end (by `free`, `realloc`, exec
@@ -64,6 +66,7 @@ mod space;
 mod stacks;
 #[cfg(test)]
 mod tests;
+mod threads;
 mod timeline;
 mod verdict;
 

@@ -8,10 +8,11 @@ use crate::{
     processes::{Process, Processes},
     space::{Block, Origin},
     stacks::MergedStacks,
+    threads::{Tail, Threads},
     timeline::Timeline,
 };
-use memtrack_artifact::{EventKind, Pid, Tid};
-use std::{collections::HashMap, num::NonZeroU32};
+use memtrack_artifact::{EventKind, Pid};
+use std::num::NonZeroU32;
 
 /// What the replay counted beside the ledger.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -24,6 +25,8 @@ pub(crate) struct Counts {
     pub(crate) unknown_frees: u64,
     /// A thread's free of what it had just freed: one call, recorded twice.
     pub(crate) doubled_frees: u64,
+    /// A C library's frees of what it has cached for a thread, at its end.
+    pub(crate) thread_end_frees: u64,
     /// Frees, by a forked child, of its copy of an ancestor's block.
     pub(crate) inherited_frees: u64,
     /// Blocks whose address was given out again while they were live.
@@ -53,8 +56,7 @@ pub(crate) struct Replay<'a> {
     timeline: Timeline,
     details: Option<Details>,
     counts: Counts,
-    /// By thread, the address it freed last.
-    last_freed: HashMap<Tid, u64, foldhash::fast::RandomState>,
+    threads: Threads,
     last_ns: u64,
 }
 
@@ -74,7 +76,12 @@ pub(crate) struct Outcome {
 }
 
 impl<'a> Replay<'a> {
-    pub(crate) fn new(stacks: &'a MergedStacks, timeline: Timeline, detail: bool) -> Self {
+    pub(crate) fn new(
+        stacks: &'a MergedStacks,
+        threads: Threads,
+        timeline: Timeline,
+        detail: bool,
+    ) -> Self {
         Self {
             stacks,
             processes: Processes::default(),
@@ -82,7 +89,7 @@ impl<'a> Replay<'a> {
             timeline,
             details: detail.then(Details::default),
             counts: Counts::default(),
-            last_freed: HashMap::default(),
+            threads,
             last_ns: 0,
         }
     }
@@ -142,6 +149,9 @@ impl<'a> Replay<'a> {
     /// Ends whatever still lives, at the end of the recording.
     pub(crate) fn finish(mut self) -> Outcome {
         let before = self.ledger.level();
+        for tail in std::mem::take(&mut self.threads).finish() {
+            self.count_thread_end(tail);
+        }
         for space in self.processes.take_spaces() {
             space.drain_own(|block| {
                 leak(
@@ -167,7 +177,23 @@ impl<'a> Replay<'a> {
         }
     }
 
+    /// The frees of nothing before a thread's end are its C library's.
+    fn count_thread_end(&mut self, tail: Tail) {
+        let counts = &mut self.counts;
+        counts.unknown_frees = counts.unknown_frees.saturating_sub(tail.unknown);
+        counts.doubled_frees = counts.doubled_frees.saturating_sub(tail.doubled);
+        add(&mut counts.thread_end_frees, tail.unknown);
+        add(&mut counts.thread_end_frees, tail.doubled);
+    }
+
+    fn thread_acts(&mut self, effect: &Effect) {
+        if let Some(tail) = self.threads.acts(effect.tid, effect.time_ns) {
+            self.count_thread_end(tail);
+        }
+    }
+
     fn begin(&mut self, effect: &Effect, kind: EventKind) {
+        self.thread_acts(effect);
         let index = self.processes.of(effect.pid, effect.time_ns);
         let origin = origin(index, kind);
         let stack = self.stacks.merged(effect.stack);
@@ -215,10 +241,14 @@ impl<'a> Replay<'a> {
             .processes
             .space_mut(index)
             .and_then(|space| space.end(effect.address));
-        let freed_last = match effect.action {
-            Action::Free => self.last_freed.insert(effect.tid, effect.address),
-            _ => None,
-        };
+        let doubled =
+            matches!(effect.action, Action::Free) && self.threads.frees(effect.tid, effect.address);
+        if ended.is_some() {
+            self.thread_acts(effect);
+        } else {
+            self.threads
+                .freed_nothing(effect.tid, effect.time_ns, doubled);
+        }
         match ended {
             Some(ended) if ended.inherited => add(&mut self.counts.inherited_frees, 1),
             Some(ended) => {
@@ -226,9 +256,7 @@ impl<'a> Replay<'a> {
                 self.release(ended.block);
                 self.record(effect.time_ns);
             }
-            None if freed_last == Some(effect.address) => {
-                add(&mut self.counts.doubled_frees, 1);
-            }
+            None if doubled => add(&mut self.counts.doubled_frees, 1),
             None => add(&mut self.counts.unknown_frees, 1),
         }
     }
@@ -260,7 +288,7 @@ impl<'a> Replay<'a> {
 
     fn exec(&mut self, effect: &Effect) {
         let index = self.processes.of(effect.pid, effect.time_ns);
-        self.last_freed.remove(&effect.tid);
+        self.threads.forget(effect.tid);
         let Some(abandoned) = self.processes.exec(index) else {
             return;
         };

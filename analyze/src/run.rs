@@ -7,6 +7,7 @@ use crate::{
     order::{Order, horizons},
     replay::Replay,
     stacks::MergedStacks,
+    threads::Threads,
     timeline::Timeline,
     verdict::{Evidence, verdict},
 };
@@ -35,7 +36,12 @@ pub(crate) fn run(
         .map_or(0, |ending| ending.end_monotonic_ns)
         .max(last_event_ns.unwrap_or(start_ns));
     let timeline = Timeline::new(options.timeline_points, start_ns, end_ns);
-    let mut replay = Replay::new(&stacks, timeline, options.detail);
+    let mut replay = Replay::new(
+        &stacks,
+        Threads::new(artifact.module_records()),
+        timeline,
+        options.detail,
+    );
     let mut order = Order::default();
     let unreadable = feed(&chunks, &mut order, &mut replay, progress);
     let outcome = replay.finish();
@@ -55,6 +61,7 @@ pub(crate) fn run(
         failed: counts.failed,
         null_frees: artifact.ending().map_or(0, |ending| ending.null_frees),
         unknown_frees: counts.unknown_frees,
+        thread_end_frees: counts.thread_end_frees,
         inherited_frees: counts.inherited_frees,
         ended_unseen: counts.ended_unseen,
         peak_bytes: outcome.peak.live_bytes,

@@ -4,6 +4,7 @@ use crate::{
     order::{Order, horizons},
     replay::{Outcome, Replay},
     stacks::MergedStacks,
+    threads::Threads,
     timeline::Timeline,
 };
 use memtrack_artifact::{Event, EventFlags, EventKind, Pid, Symbols, Tid};
@@ -125,7 +126,12 @@ pub(super) fn replay_chunks(chunks: &[&[Event]], points: usize) -> Outcome {
     let all = || chunks.iter().copied().flatten();
     let start_ns = all().map(|event| event.start_ns).min().unwrap_or(0);
     let end_ns = all().map(|event| event.time_ns).max().unwrap_or(0);
-    let mut replay = Replay::new(&stacks, Timeline::new(points, start_ns, end_ns), true);
+    let mut replay = Replay::new(
+        &stacks,
+        Threads::default(),
+        Timeline::new(points, start_ns, end_ns),
+        true,
+    );
     let mut order = Order::default();
     let starts: Vec<u64> = chunks
         .iter()

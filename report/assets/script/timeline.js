@@ -22,6 +22,8 @@ class Timeline {
   build() {
     this.chart?.destroy();
     const axis = { stroke: cssValue("--muted"), grid: { stroke: cssValue("--grid"), width: 1 }, ticks: { stroke: cssValue("--grid"), width: 1 }, font: cssValue("--chart-font") };
+    // A level holds from one point to the next.
+    const steps = uPlot.paths.stepped({ align: 1 });
     this.chart = new uPlot(
       {
         width: this.host.clientWidth,
@@ -37,8 +39,8 @@ class Timeline {
         ],
         series: [
           { label: "Time", value: (_, seconds) => (seconds === null ? "–" : formatDuration(seconds * 1e9)) },
-          { label: "Live bytes", scale: "bytes", show: this.shownBytes, stroke: cssValue("--accent"), fill: cssValue("--accent-soft"), width: 1.5, points: { show: false }, value: (_, bytes) => (bytes === null ? "–" : formatBytes(bytes)) },
-          { label: "Live blocks", scale: "blocks", show: this.shownBlocks, stroke: cssValue("--second"), width: 1, points: { show: false }, value: (_, count) => (count === null ? "–" : formatCount(count)) },
+          { label: "Live bytes", scale: "bytes", show: this.shownBytes, stroke: cssValue("--accent"), fill: cssValue("--accent-soft"), width: 1.5, paths: steps, points: { show: false }, value: (_, bytes) => (bytes === null ? "–" : formatBytes(bytes)) },
+          { label: "Live blocks", scale: "blocks", show: this.shownBlocks, stroke: cssValue("--second"), width: 1, paths: steps, points: { show: false }, value: (_, count) => (count === null ? "–" : formatCount(count)) },
         ],
         hooks: {
           draw: [(chart) => this.markPeak(chart)],
