@@ -17,6 +17,7 @@ nothing here judges is a fault, never a pass.
 | `observe.py` | memtrack's JSON to an observation file                       |
 | `compare.py` | observation against expectation                              |
 | `judges.py`  | one function for each rule in words, and for the other keys  |
+| `pages.py`   | the text that a reader of a page sees                        |
 | `cli.py`     | arguments, the loop, the lines printed                       |
 
 `pending.txt` lists the cases that cannot pass yet, each with its reason. They
