@@ -21,6 +21,7 @@ fn forked_spawned_and_executed_children() {
         (2_000_004, 17),
         (2_000_005, 19),
         (2_000_006, 23),
+        (2_000_007, 29),
     ] {
         assert_eq!(recorded.count(K::Malloc, size), count, "{size}");
         assert_eq!(recorded.frees_of(size), count, "{size}");
@@ -36,10 +37,10 @@ fn forked_spawned_and_executed_children() {
     for event in &recorded.events {
         *kinds.entry(event.kind).or_insert(0) += 1;
     }
-    assert_eq!(kinds[&K::Fork], 5);
-    assert_eq!(kinds[&K::Exec], 3);
-    assert_eq!(kinds[&K::Exit], 6);
-    assert_eq!(recorded.outcome.counts.processes, 6);
+    assert_eq!(kinds[&K::Fork], 6);
+    assert_eq!(kinds[&K::Exec], 4);
+    assert_eq!(kinds[&K::Exit], 7);
+    assert_eq!(recorded.outcome.counts.processes, 7);
     // posix_spawn and vfork lend their memory.
     let shared = recorded
         .events
@@ -57,4 +58,25 @@ fn forked_spawned_and_executed_children() {
             ended.insert(event.pid);
         }
     }
+}
+
+/// The recording is over when the command is: what it leaves behind runs on,
+/// unrecorded, and that is said.
+#[test]
+fn a_process_that_outlives_the_command() {
+    let Some(stage) = Stage::set() else { return };
+    let pid_file = stage.path("pid");
+    let script = format!("sleep 30 & echo $! > {}; exit 4", pid_file.display());
+    let recorded = stage.record(["sh", "-c", &script]);
+    assert_eq!(recorded.outcome.status, ExitStatus::Code(4));
+    let notes = &recorded.outcome.losses.notes;
+    assert!(
+        notes.iter().any(|note| note.contains("outlived")),
+        "{notes:?}"
+    );
+    let pid = std::fs::read_to_string(&pid_file).unwrap();
+    let pid = nix::unistd::Pid::from_raw(pid.trim().parse().unwrap());
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
+    assert!(!stat.contains(") T "), "{stat}");
+    nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGKILL).unwrap();
 }

@@ -41,6 +41,16 @@ static void *thread(void *argument)
 	return (void *)(long)wait_for(pid);
 }
 
+/* A thread that is not the first execs: it takes over the process's number. */
+static void *exec_thread(void *argument)
+{
+	char *name = argument;
+	char *executed[] = { name, "by thread", NULL };
+
+	execv(name, executed);
+	_exit(127);
+}
+
 int main(int argc, char **argv)
 {
 	char *spawned[] = { argv[0], "spawned", NULL };
@@ -53,6 +63,8 @@ int main(int argc, char **argv)
 	if (argc > 1) {
 		if (!strcmp(argv[1], "spawned"))
 			work(2000001, 7);
+		else if (!strcmp(argv[1], "by thread"))
+			work(2000007, 29);
 		else
 			work(2000002, 11);
 		return 0;
@@ -76,6 +88,13 @@ int main(int argc, char **argv)
 		}
 		work(2000004, 17);
 		_exit(wait_for(grandchild));
+	}
+	faults += wait_for(pid);
+	pid = fork();
+	if (pid == 0) {
+		pthread_create(&id, NULL, exec_thread, argv[0]);
+		for (;;)
+			pause();
 	}
 	faults += wait_for(pid);
 	work(2000006, 23);
