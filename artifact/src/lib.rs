@@ -55,6 +55,7 @@
 
 pub mod addr;
 mod batch;
+pub mod debug_file;
 pub mod error;
 pub mod event;
 pub mod header;
@@ -74,14 +75,15 @@ mod write;
 
 pub use addr::{Avma, FileOffset, Svma};
 pub use batch::{Columns, EventBatch};
+pub use debug_file::{AlternateLink, DebugFile, DebugFileKind, DebugFileProof, DebugLink};
 pub use error::{Error, Result};
 pub use event::{Event, EventFlags, EventKind};
 pub use header::{Architecture, ByteString, Ending, ExitStatus, Header};
 pub use id::{FrameId, ModuleId, Pid, StackId, StringId, Tid};
 pub use loss::{LossCount, LossReason, Losses, Pause, PauseReason};
 pub use module::{
-    BuildId, DebugFile, DebugFileKind, DebugFileProof, FileIdentity, MappedFile, Mapping, Module,
-    ModuleEvent, ModuleKey, ModuleRecord, RefusedModule, SectionInfo, Segment,
+    BuildId, FileIdentity, MappedFile, Mapping, Module, ModuleEvent, ModuleKey, ModuleRecord,
+    RefusedModule, SectionInfo, Segment,
 };
 pub use progress::{Progress, Silent};
 pub use raw::v1::stacks::StackBatch;

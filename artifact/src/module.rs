@@ -3,6 +3,7 @@
 
 use crate::{
     addr::{Avma, FileOffset, Svma},
+    debug_file::DebugFile,
     id::{ModuleId, Pid, Tid},
 };
 use serde::{Deserialize, Serialize};
@@ -15,22 +16,6 @@ pub struct BuildId(#[serde(with = "serde_bytes_vec")] pub Vec<u8>);
 impl std::fmt::Display for BuildId {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
-    }
-}
-
-impl BuildId {
-    /// Where a folder of debug files keeps the one of this build id, relative
-    /// to that folder: `.build-id/ab/cdef.debug`. `None` for an id of one byte
-    /// or none, which names no file.
-    #[must_use]
-    pub fn debug_path(&self) -> Option<std::path::PathBuf> {
-        let hex = self.to_string();
-        let (folder, rest) = hex.split_at_checked(2)?;
-        (!rest.is_empty()).then(|| {
-            [".build-id", folder, &format!("{rest}.debug")]
-                .iter()
-                .collect()
-        })
     }
 }
 
@@ -207,7 +192,7 @@ pub struct Module {
     /// Program headers, all kinds.
     pub segments: Vec<Segment>,
     /// Sections taken along. Those of a debug file have its prefix before
-    /// their names ([`DebugFileKind::section_prefix`]); their offsets are
+    /// their names ([`DebugFileKind::section_prefix`](crate::DebugFileKind::section_prefix)); their offsets are
     /// positions in that file.
     pub sections: Vec<SectionInfo>,
     /// Debug files of which sections were taken along, at most one of a kind.
@@ -236,55 +221,6 @@ impl Module {
 
 /// `PT_LOAD` of the ELF specification.
 const PT_LOAD: u32 = 1;
-
-/// What a debug file is to its module.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum DebugFileKind {
-    /// It holds the debug information and symbols that were stripped off.
-    Separate,
-    /// It holds what several debug files share (`.gnu_debugaltlink`, as dwz
-    /// writes it).
-    Alternate,
-}
-
-impl DebugFileKind {
-    /// What stands before the names of its sections in [`Module::sections`].
-    /// No section name begins so: those taken of a file begin with a dot.
-    #[must_use]
-    pub fn section_prefix(self) -> &'static str {
-        match self {
-            Self::Separate => "separate:",
-            Self::Alternate => "alternate:",
-        }
-    }
-}
-
-/// How a debug file was found, and by what it was checked to be the right one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum DebugFileProof {
-    /// Its build id is the one that the module, or the link to it, names.
-    BuildId,
-    /// Its checksum is the one that the module's `.gnu_debuglink` names.
-    Checksum,
-}
-
-/// A debug file of which sections were taken along.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct DebugFile {
-    /// What it is to the module.
-    pub kind: DebugFileKind,
-    /// The path at which it was found.
-    #[serde(with = "serde_bytes_vec")]
-    pub path: Vec<u8>,
-    /// By what it was checked.
-    pub proof: DebugFileProof,
-    /// Its build id, where it has one.
-    pub build_id: Option<BuildId>,
-    /// The whole file's length in bytes.
-    pub file_bytes: u64,
-}
 
 /// A mapped file whose bytes could not be taken, and why.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

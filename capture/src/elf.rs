@@ -260,6 +260,12 @@ impl<'a> ElfFile<'a> {
         &self.sections
     }
 
+    /// The bytes of the first section of this name.
+    pub(crate) fn section(&self, name: &[u8]) -> Option<&'a [u8]> {
+        let (_, section) = self.sections.section_by_name(ENDIAN, name)?;
+        section.data(ENDIAN, self.bytes).ok()
+    }
+
     /// Loaded executable segments: where code is.
     pub(crate) fn code_segments(&self) -> impl Iterator<Item = (&Segment, &'a [u8])> {
         self.segments

@@ -7,15 +7,16 @@
 //! no longer what was mapped is refused with the reason; a guess would give
 //! wrong names.
 //!
-//! Separate debug files are not looked for here: what is taken is decided
-//! file by file (`extract`), and a companion found by build id can go through
-//! the same step.
+//! Debug information that was split off is searched at that time too
+//! (`debug`), checked to be the module's, and taken along with it.
 
+mod debug;
 mod extract;
 mod identity;
 mod vdso;
 
 use crate::{elf::ElfFile, file::FileBytes};
+pub use debug::DebugSearch;
 use identity::Found;
 use memtrack_artifact::{
     ArtifactWriter, MappedFile, Mapping, Module, ModuleEvent, ModuleKey, ModuleRecord, Pid,
@@ -45,6 +46,7 @@ struct Seen {
 pub struct Harvest {
     files: Vec<Seen>,
     index: HashMap<MappedFile, usize>,
+    search: DebugSearch,
     held_count: usize,
     ignored_count: u64,
 }
@@ -56,6 +58,8 @@ pub struct HarvestSummary {
     pub modules: u64,
     /// Files refused, each with a reason in the artifact.
     pub refused: u64,
+    /// Separate debug files taken along.
+    pub debug_files: u64,
     /// Files beyond the bound, not looked at.
     pub ignored: u64,
     /// Bytes of the sections taken.
@@ -63,10 +67,19 @@ pub struct HarvestSummary {
 }
 
 impl Harvest {
-    /// Nothing seen yet.
+    /// Nothing seen yet; debug files are searched where they usually are.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// Nothing seen yet.
+    #[must_use]
+    pub fn with_search(search: DebugSearch) -> Self {
+        Self {
+            search,
+            ..Self::default()
+        }
     }
 
     /// Takes note of a record. The first mapping of a file costs a few system
@@ -139,16 +152,7 @@ impl Harvest {
             }
         }
         for group in groups {
-            let bytes = group.source.bytes();
-            let sections: Vec<&[u8]> = group
-                .module
-                .sections
-                .iter()
-                .map(|section| extract::section_bytes(bytes, section))
-                .collect();
-            summary.modules += 1;
-            summary.section_bytes += sections.iter().map(|part| part.len() as u64).sum::<u64>();
-            writer.module(group.module, &sections)?;
+            group.write(&self.search, writer, &mut summary)?;
         }
         progress.finish();
         Ok(summary)
@@ -201,6 +205,38 @@ impl Group {
         module.mapped_as.push(mapped_as);
         module.notes.extend(source.notes.iter().cloned());
         Self { source, module }
+    }
+
+    /// Writes the module with what there is of its debug files. Those are
+    /// opened now, so that no more than one module's are at a time.
+    fn write<W: Write>(
+        self,
+        search: &DebugSearch,
+        writer: &mut ArtifactWriter<W>,
+        summary: &mut HarvestSummary,
+    ) -> Result<()> {
+        let Self { source, mut module } = self;
+        let debug = ElfFile::parse(source.bytes())
+            .map(|elf| debug::find(search, &elf, &module))
+            .unwrap_or_default();
+        let mut sections: Vec<&[u8]> = module
+            .sections
+            .iter()
+            .map(|section| extract::section_bytes(source.bytes(), section))
+            .collect();
+        for taken in &debug.taken {
+            let bytes = |section| extract::section_bytes(taken.bytes(), section);
+            sections.extend(taken.sections.iter().map(bytes));
+            module.sections.extend(taken.sections.iter().cloned());
+            module.debug_files.push(taken.file.clone());
+        }
+        module.notes.extend(debug.notes);
+        module.notes.extend(extract::missing(&module));
+        summary.modules += 1;
+        summary.debug_files += debug.taken.len() as u64;
+        summary.section_bytes += sections.iter().map(|part| part.len() as u64).sum::<u64>();
+        writer.module(module, &sections)?;
+        Ok(())
     }
 
     /// The same key does not make it the same file: a stripped copy keeps the

@@ -59,6 +59,7 @@ mod user;
 mod writer;
 
 pub use error::{Error, Result};
+pub use harvest::DebugSearch;
 pub use options::{MAX_STACK_BYTES, Options, StackMode};
 pub use run::{Outcome, run};
 pub use writer::Counts;

@@ -1,5 +1,6 @@
 //! What to record, and how.
 
+use crate::harvest::DebugSearch;
 use std::{ffi::OsString, path::PathBuf};
 
 /// What is taken of each call stack.
@@ -51,6 +52,8 @@ pub struct Options {
     /// Distinct stacks that can be told from new ones. More are shipped each
     /// time they occur. Costs about 80 bytes of kernel memory each.
     pub stack_keys: u32,
+    /// Where debug information that was split off is searched.
+    pub debug: DebugSearch,
 }
 
 impl Default for Options {
@@ -63,6 +66,7 @@ impl Default for Options {
             event_ring_bytes: 32 << 20,
             stack_ring_bytes: 128 << 20,
             stack_keys: 1 << 20,
+            debug: DebugSearch::default(),
         }
     }
 }
@@ -70,12 +74,16 @@ impl Default for Options {
 impl Options {
     /// The options in force, as `name=value`, for the artifact's header.
     pub(crate) fn describe(&self) -> Vec<String> {
-        vec![
+        let mut options = vec![
             format!("stacks={}", self.stacks.name()),
             format!("stack-bytes={}", self.stack_bytes),
             format!("event-ring-bytes={}", self.event_ring_bytes),
             format!("stack-ring-bytes={}", self.stack_ring_bytes),
             format!("stack-keys={}", self.stack_keys),
-        ]
+            format!("max-debug-bytes={}", self.debug.max_bytes),
+        ];
+        let folders = self.debug.folders.iter();
+        options.extend(folders.map(|folder| format!("debug-dir={}", folder.display())));
+        options
     }
 }

@@ -7,7 +7,7 @@ use crate::{
     drain::{BATCHES, Drain},
     error::{Error, Result, system},
     guardian::Guardian,
-    harvest::HarvestSummary,
+    harvest::{Harvest, HarvestSummary},
     mappings::ModuleStream,
     options::{Options, StackMode},
     output::Output,
@@ -184,7 +184,8 @@ impl<'a> Recording<'a> {
             StackMode::FramePointer => StackForm::FramePointer,
             StackMode::Raw | StackMode::Off => StackForm::Raw,
         };
-        let recorder = Recorder::new(output.begin(options, self.stacks)?, form);
+        let harvest = Harvest::with_search(options.debug.clone());
+        let recorder = Recorder::new(output.begin(options, self.stacks)?, form, harvest);
         let (batches, received) = sync_channel(BATCHES);
         let drain = Drain {
             switches,

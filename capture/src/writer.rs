@@ -86,8 +86,8 @@ pub(crate) struct Written<W: Write> {
 }
 
 impl<W: Write> Recorder<W> {
-    /// Writes to `artifact`.
-    pub(crate) fn new(artifact: ArtifactWriter<W>, form: StackForm) -> Self {
+    /// Writes to `artifact`; `harvest` has seen nothing yet.
+    pub(crate) fn new(artifact: ArtifactWriter<W>, form: StackForm, harvest: Harvest) -> Self {
         Self {
             artifact,
             ids: HashMap::default(),
@@ -98,7 +98,7 @@ impl<W: Write> Recorder<W> {
             },
             form,
             chain: Vec::new(),
-            harvest: Harvest::new(),
+            harvest,
             lost_modules: LossCount::default(),
         }
     }

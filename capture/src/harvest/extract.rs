@@ -43,24 +43,68 @@ fn is_wanted(name: &[u8]) -> bool {
     })
 }
 
-/// The module without the names it was mapped under. Its sections lie within
-/// the file; each name is taken once, so that a hostile table cannot ask for
-/// the same bytes many times.
+/// Whether it is wanted of a file that holds only debug information.
+fn is_wanted_of_debug_file(name: &[u8]) -> bool {
+    let is_debug = name.starts_with(b".debug_") || name.starts_with(b".zdebug_");
+    let is_other = matches!(name, b".symtab" | b".strtab" | b".gnu_debugaltlink");
+    (is_debug && is_wanted(name)) || is_other
+}
+
+/// The module without the names it was mapped under.
 pub(super) fn module(file: &ElfFile<'_>, key: ModuleKey) -> Module {
+    let mut sections = Vec::new();
+    let notes = take(file, is_wanted, "", &mut sections);
+    Module {
+        id: ModuleId(0),
+        key,
+        mapped_as: Vec::new(),
+        machine: file.machine(),
+        elf_type: file.elf_type(),
+        file_bytes: file.bytes().len() as u64,
+        segments: file.segments().to_vec(),
+        sections,
+        debug_files: Vec::new(),
+        notes,
+    }
+}
+
+/// What is taken of a debug file, under names with `prefix`.
+pub(super) fn debug_sections(file: &ElfFile<'_>, prefix: &str, sections: &mut Vec<SectionInfo>) {
+    take(file, is_wanted_of_debug_file, prefix, sections);
+}
+
+/// Whether debug information is among the sections with `prefix`.
+pub(super) fn has_debug_info(sections: &[SectionInfo], prefix: &str) -> bool {
+    sections.iter().any(|info| {
+        matches!(
+            info.name.strip_prefix(prefix),
+            Some(".debug_info" | ".zdebug_info")
+        )
+    })
+}
+
+/// Takes note of the wanted sections. They lie within the file; each name is
+/// taken once, so that a hostile table cannot ask for the same bytes many
+/// times. Gives remarks.
+fn take(
+    file: &ElfFile<'_>,
+    is_wanted: fn(&[u8]) -> bool,
+    prefix: &str,
+    sections: &mut Vec<SectionInfo>,
+) -> Vec<String> {
     let table = file.sections();
     let name_of = |section: &elf::SectionHeader64<LittleEndian>| {
         table.section_name(ENDIAN, section).unwrap_or_default()
     };
     let mut notes = Vec::new();
     let mut taken = HashSet::new();
-    let mut sections = Vec::new();
     for section in table.iter() {
         let name = name_of(section);
         if !is_wanted(name) || section.sh_type(ENDIAN) == elf::SHT_NOBITS {
             continue;
         }
-        let text = String::from_utf8_lossy(name).into_owned();
         let info = SectionInfo {
+            name: format!("{prefix}{}", String::from_utf8_lossy(name)),
             kind: section.sh_type(ENDIAN).0,
             flags: section.sh_flags(ENDIAN).0,
             address: Svma(section.sh_addr(ENDIAN)),
@@ -74,7 +118,6 @@ pub(super) fn module(file: &ElfFile<'_>, key: ModuleKey) -> Module {
                     .ok()
                     .map(|linked| String::from_utf8_lossy(name_of(linked)).into_owned()),
             },
-            name: text,
         };
         if section_bytes(file.bytes(), &info).len() as u64 != info.len {
             notes.push(format!("{} lies outside of the file", info.name));
@@ -84,29 +127,31 @@ pub(super) fn module(file: &ElfFile<'_>, key: ModuleKey) -> Module {
             sections.push(info);
         }
     }
-    let has = |name: &[u8]| taken.contains(name);
-    if !(has(b".eh_frame") || has(b".debug_frame")) {
+    notes
+}
+
+/// What an unwinder or a reader of names will miss in all that was taken.
+pub(super) fn missing(module: &Module) -> Vec<String> {
+    let has = |wanted: &[&str]| {
+        let mut names = module.sections.iter().map(|info| {
+            let name = info.name.as_str();
+            name.split_once(':').map_or(name, |(_, name)| name)
+        });
+        names.any(|name| wanted.contains(&name))
+    };
+    let mut notes = Vec::new();
+    if !has(&[".eh_frame", ".debug_frame", ".zdebug_frame"]) {
         notes.push("has no unwind tables".into());
     }
-    if !(has(b".symtab") || has(b".gnu_debugdata") || has(b".debug_info")) {
-        notes.push(if has(b".dynsym") {
+    let symbols = [".symtab", ".gnu_debugdata", ".debug_info", ".zdebug_info"];
+    if !has(&symbols) {
+        notes.push(if has(&[".dynsym"]) {
             "stripped: only exported functions have names".into()
         } else {
             "stripped: no function has a name".to_owned()
         });
     }
-    Module {
-        id: ModuleId(0),
-        key,
-        mapped_as: Vec::new(),
-        machine: file.machine(),
-        elf_type: file.elf_type(),
-        file_bytes: file.bytes().len() as u64,
-        segments: file.segments().to_vec(),
-        sections,
-        debug_files: Vec::new(),
-        notes,
-    }
+    notes
 }
 
 /// A module of which nothing but the key is known.

@@ -31,17 +31,9 @@ pub(super) struct Found {
 }
 
 impl Found {
-    /// Opens a regular file for reading; anything else (a device, a pipe) is
-    /// not even touched.
+    /// Opens a regular file.
     fn open(path: &Path, through_mapping: bool) -> io::Result<Self> {
-        let handle = OpenOptions::new()
-            .read(true)
-            .custom_flags(libc::O_PATH | libc::O_CLOEXEC)
-            .open(path)?;
-        if !handle.metadata()?.is_file() {
-            return Err(io::Error::other("not a regular file"));
-        }
-        let file = File::open(format!("/proc/self/fd/{}", handle.as_raw_fd()))?;
+        let file = open_regular(path)?;
         let modified_ns = modified_ns(&file.metadata()?);
         Ok(Self {
             file,
@@ -72,6 +64,19 @@ impl Found {
         let device = (libc::major(metadata.dev()), libc::minor(metadata.dev()));
         metadata.ino() == mapped.inode && (self.through_mapping || device == mapped.device)
     }
+}
+
+/// Opens a regular file for reading; anything else (a device, a pipe) is not
+/// even touched.
+pub(super) fn open_regular(path: &Path) -> io::Result<File> {
+    let handle = OpenOptions::new()
+        .read(true)
+        .custom_flags(libc::O_PATH | libc::O_CLOEXEC)
+        .open(path)?;
+    if !handle.metadata()?.is_file() {
+        return Err(io::Error::other("not a regular file"));
+    }
+    File::open(format!("/proc/self/fd/{}", handle.as_raw_fd()))
 }
 
 /// The file that a live process has mapped there, whatever became of its path

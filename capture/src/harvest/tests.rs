@@ -18,7 +18,7 @@ fn elf(id: Option<&[u8]>) -> Vec<u8> {
 }
 
 /// The record that the kernel would write when this process maps `path` now.
-fn mapping_of(path: &Path, build_id: Option<&[u8]>) -> ModuleRecord {
+pub(super) fn mapping_of(path: &Path, build_id: Option<&[u8]>) -> ModuleRecord {
     let found = std::fs::metadata(path).unwrap();
     record(
         path.as_os_str().as_bytes(),
@@ -54,7 +54,7 @@ fn mapping(record: &ModuleRecord) -> &Mapping {
     }
 }
 
-fn finished(harvest: Harvest) -> Artifact {
+pub(super) fn finished(harvest: Harvest) -> Artifact {
     let header = Header {
         memtrack_version: "test".into(),
         architecture: Architecture::X86_64,
