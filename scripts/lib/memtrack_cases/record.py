@@ -9,10 +9,12 @@ import tempfile
 from dataclasses import dataclass
 
 from . import Fault
-from .expect import Case, Variant
+from .expect import Case, Variant, fill
 
 CAPTURE_SECONDS = 180
 OFFLINE_SECONDS = 300
+# The status of a capture that could not begin.
+REFUSED = 125
 
 
 @dataclass
@@ -54,9 +56,18 @@ class Memtrack:
             raise Fault(f"memtrack {' '.join(arguments)} ended with {done.returncode}:\n{words}")
         return done.stdout.decode(errors="replace")
 
-    def record(self, case: Case, variant: Variant, out: pathlib.Path) -> Recording:
-        artifact = out / f"{variant.name}.mtk"
-        prefix = [self.program, "capture", "-o", str(artifact), "--"]
+    def refusal(self) -> str | None:
+        """Why this machine permits no capture, if it does not."""
+        with tempfile.TemporaryDirectory() as folder, privileged():
+            command = [self.program, "capture", "-q", "-o", os.path.join(folder, "try.mtk"), "--", "true"]
+            done = subprocess.run(command, capture_output=True, text=True, errors="replace")
+        return done.stderr.strip() if done.returncode == REFUSED else None
+
+    def record(self, case: Case, variant: Variant, out: pathlib.Path, *options: str) -> Recording:
+        artifact = out / f"{'-'.join([variant.name, *options])}.mtk"
+        if "debug_root" in variant.given:
+            options += ("--debug-dir", fill(variant.given["debug_root"], out))
+        prefix = [self.program, "capture", "-o", str(artifact), *options, "--"]
         if variant.name == "run" and "run" in case.expect:
             command, folder, extra = [str(out / "run.sh"), *prefix], out, {}
         else:
