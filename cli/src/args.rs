@@ -55,6 +55,13 @@ pub(crate) struct Capture {
     /// Size of the ring of stacks, a power of two [default: 128M]
     #[arg(long, value_name = "BYTES", value_parser = bytes)]
     pub(crate) stack_ring: Option<u32>,
+    /// Search separate debug files here (by build id, by .gnu_debuglink) before
+    /// /usr/lib/debug; can be repeated
+    #[arg(long, value_name = "FOLDER")]
+    pub(crate) debug_dir: Vec<PathBuf>,
+    /// Take along separate debug files of at most this size [default: 1G]
+    #[arg(long, value_name = "BYTES", value_parser = bytes)]
+    pub(crate) max_debug: Option<u32>,
     /// Exit 0 although data were lost
     #[arg(long)]
     pub(crate) allow_loss: bool,
@@ -91,6 +98,11 @@ pub(crate) struct Symbolize {
     /// Worker threads [default: one per core]
     #[arg(short = 'j', long, value_name = "N")]
     pub(crate) threads: Option<std::num::NonZeroUsize>,
+    /// For modules whose debug information is not in the artifact, use files
+    /// of the same build id below this folder (such as /usr/lib/debug); can be
+    /// repeated
+    #[arg(long, value_name = "FOLDER")]
+    pub(crate) debug_dir: Vec<PathBuf>,
     /// Exit 3 when an artifact is incomplete
     #[arg(long)]
     pub(crate) require_complete: bool,

@@ -2,9 +2,10 @@
 //!
 //! This room unwinds each distinct stack once, by `.eh_frame` or
 //! `.debug_frame`, and names each distinct address once, by DWARF or the symbol
-//! tables, with every inlined call. It opens no file but the artifact, takes no
-//! name from the machine it runs on, and judges nothing: what a stack costs is
-//! asked elsewhere.
+//! tables, with every inlined call. It opens no file but the artifact (and, where
+//! it is told to, debug files whose build id is a module's), takes no name from
+//! the machine it runs on, and judges nothing: what a stack costs is asked
+//! elsewhere.
 //!
 //! Every stack ends with a reason ([`Termination`](memtrack_artifact::Termination));
 //! no frame is guessed. Where unwinding gives nothing the recorded chain of
@@ -89,6 +90,10 @@ use unwind::{Arch, Shared, Tables};
 pub struct Options {
     /// Worker threads; 0 takes one per core.
     pub threads: usize,
+    /// Folders of debug files by build id (`.build-id/xx/yyyy.debug`), for
+    /// modules whose debug information is not in the artifact. None by default:
+    /// the result then depends on the artifact alone.
+    pub debug_dirs: Vec<std::path::PathBuf>,
 }
 
 /// Stack of a worker. Readers of debug information recurse with the depth of
@@ -116,10 +121,10 @@ pub fn symbolize(
             threads: options.threads,
             reason: error.to_string(),
         })?;
-    pool.install(|| run(artifact, progress))
+    pool.install(|| run(artifact, options, progress))
 }
 
-fn run(artifact: &Artifact, progress: &dyn Progress) -> Result<Symbols, Error> {
+fn run(artifact: &Artifact, options: &Options, progress: &dyn Progress) -> Result<Symbols, Error> {
     let spaces = spaces::Spaces::replay(artifact.module_records(), |mapping| {
         artifact.module_of(mapping)
     });
@@ -134,7 +139,7 @@ fn run(artifact: &Artifact, progress: &dyn Progress) -> Result<Symbols, Error> {
     };
     let stacks = stacks::unwind_all(&shared, &artifact.stack_chunks(), progress)?;
     let requests = assemble::requests(&stacks, artifact.modules().len());
-    let names = names::name_all(artifact, &requests, progress);
+    let names = names::name_all(artifact, &requests, &options.debug_dirs, progress);
     let mut symbols = assemble::assemble(artifact, &spaces, &stacks, &requests, &names)?;
     for (id, audit) in assemble::module_ids(symbols.audits.len()).zip(&mut symbols.audits) {
         audit.notes.extend(tables.notes(id));
@@ -242,7 +247,7 @@ pub mod stages {
 
     /// Names addresses: how many there were.
     pub fn name(artifact: &Artifact, requests: &Requests) -> usize {
-        names::name_all(artifact, &requests.0, &Silent);
+        names::name_all(artifact, &requests.0, &[], &Silent);
         requests.0.iter().map(Vec::len).sum()
     }
 
@@ -254,7 +259,7 @@ pub mod stages {
         addresses: &[Svma],
         pieces: usize,
     ) -> String {
-        let names = names::name_module(artifact, module, addresses, pieces);
+        let names = names::name_module(artifact, module, addresses, &[], pieces);
         (0..addresses.len())
             .flat_map(|position| names.calls(position))
             .map(|call| {

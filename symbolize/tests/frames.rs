@@ -145,9 +145,15 @@ fn any_number_of_threads_gives_the_same_result() {
         return;
     }
     let artifact = frames_program().artifact();
-    let one = symbolize(&artifact, &Options { threads: 1 }, &Silent).unwrap();
+    let with = |threads| {
+        let options = Options {
+            threads,
+            ..Options::default()
+        };
+        symbolize(&artifact, &options, &Silent).unwrap()
+    };
+    let one = with(1);
     for threads in [2, 5, 16] {
-        let other = symbolize(&artifact, &Options { threads }, &Silent).unwrap();
-        assert!(one == other, "{threads} threads");
+        assert!(one == with(threads), "{threads} threads");
     }
 }

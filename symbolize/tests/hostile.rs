@@ -22,6 +22,13 @@ impl Random {
     }
 }
 
+fn threads(threads: usize) -> Options {
+    Options {
+        threads,
+        ..Options::default()
+    }
+}
+
 fn program() -> Recording {
     let folder = tempfile::tempdir().unwrap();
     let program = folder.path().join("program");
@@ -53,9 +60,9 @@ fn flipped_bytes_never_stop_the_run() {
             }
             Some(bytes)
         });
-        let symbols = symbolize(&artifact, &Options { threads: 2 }, &Silent).unwrap();
+        let symbols = symbolize(&artifact, &threads(2), &Silent).unwrap();
         assert_eq!(symbols.stacks.len(), recording.stacks.len(), "seed {seed}");
-        let again = symbolize(&artifact, &Options { threads: 1 }, &Silent).unwrap();
+        let again = symbolize(&artifact, &threads(1), &Silent).unwrap();
         assert!(symbols == again, "seed {seed}: other with one thread");
     }
 }
@@ -72,7 +79,7 @@ fn cut_sections_never_stop_the_run() {
             let keep = random.below(bytes.len() + 1);
             (random.below(8) > 0).then(|| bytes.get(..keep).unwrap_or_default().to_vec())
         });
-        let symbols = symbolize(&artifact, &Options { threads: 2 }, &Silent).unwrap();
+        let symbols = symbolize(&artifact, &threads(2), &Silent).unwrap();
         assert_eq!(symbols.stacks.len(), recording.stacks.len(), "seed {seed}");
     }
 }

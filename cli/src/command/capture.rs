@@ -3,7 +3,7 @@
 use crate::{args, exit::Exit, progress::Bar};
 use anyhow::{Result, anyhow};
 use memtrack_artifact::{ExitStatus, Losses, PauseReason};
-use memtrack_capture::{Options, Outcome, StackMode};
+use memtrack_capture::{DebugSearch, Options, Outcome, StackMode};
 use memtrack_report::{escape::printable, units};
 
 impl From<args::Stacks> for StackMode {
@@ -25,6 +25,7 @@ pub(crate) fn run(args: &args::Capture) -> Result<Exit> {
         stack_bytes: args.stack_bytes.unwrap_or(defaults.stack_bytes),
         event_ring_bytes: args.event_ring.unwrap_or(defaults.event_ring_bytes),
         stack_ring_bytes: args.stack_ring.unwrap_or(defaults.stack_ring_bytes),
+        debug: search(args)?,
         ..defaults
     };
     let outcome = match memtrack_capture::run(&options, &Bar::default()) {
@@ -51,6 +52,19 @@ pub(crate) fn run(args: &args::Capture) -> Result<Exit> {
         ExitStatus::Signal(signal) => {
             Exit::Command(u8::try_from(signal.saturating_add(128)).unwrap_or(u8::MAX))
         }
+    })
+}
+
+/// Where separate debug files are searched: the folders that were named, then
+/// the usual one.
+fn search(args: &args::Capture) -> Result<DebugSearch> {
+    super::check_folders(&args.debug_dir)?;
+    let defaults = DebugSearch::default();
+    let mut folders = args.debug_dir.clone();
+    folders.extend(defaults.folders);
+    Ok(DebugSearch {
+        folders,
+        max_bytes: args.max_debug.map_or(defaults.max_bytes, u64::from),
     })
 }
 

@@ -98,6 +98,7 @@ struct Module {
     file_bytes: u64,
     kept_bytes: u64,
     sections: Vec<String>,
+    debug_files: Vec<Bytes>,
     notes: Vec<String>,
 }
 
@@ -283,6 +284,11 @@ fn module(module: &memtrack_artifact::Module) -> Module {
             .iter()
             .map(|section| section.name.clone())
             .collect(),
+        debug_files: module
+            .debug_files
+            .iter()
+            .map(|file| Bytes::from(file.path.as_slice()))
+            .collect(),
         notes: module.notes.clone(),
     }
 }
@@ -377,6 +383,9 @@ fn print(inspection: &Inspection, out: &mut Output) -> io::Result<()> {
             module.key,
             printable(path)
         )?;
+        for file in &module.debug_files {
+            writeln!(out, "      with {}", printable(&file.text))?;
+        }
         for note in &module.notes {
             writeln!(out, "      {}", printable(note))?;
         }

@@ -8,10 +8,11 @@ pub(crate) mod inspect;
 pub(crate) mod report;
 pub(crate) mod symbolize;
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 use memtrack_analyze::findings::Verdict;
 use memtrack_artifact::{Artifact, Silent, Symbols};
 use memtrack_report::escape::printable;
+use std::path::PathBuf;
 
 /// What can be said of an artifact's completeness without names.
 pub(crate) fn verdict(artifact: &Artifact) -> Result<Verdict> {
@@ -21,6 +22,14 @@ pub(crate) fn verdict(artifact: &Artifact) -> Result<Verdict> {
     };
     let options = memtrack_analyze::Options::default();
     Ok(memtrack_analyze::analyze(artifact, &symbols, &options, &Silent)?.verdict)
+}
+
+/// A folder of debug files that was named must be there.
+pub(crate) fn check_folders(folders: &[PathBuf]) -> Result<()> {
+    match folders.iter().find(|folder| !folder.is_dir()) {
+        Some(folder) => bail!("--debug-dir {}: no such folder", folder.display()),
+        None => Ok(()),
+    }
 }
 
 /// Says on stderr what is missing from an artifact, before anything else is

@@ -12,6 +12,7 @@ pub(crate) fn run(args: &args::Symbolize) -> Result<Exit> {
             args.artifacts.len()
         );
     }
+    super::check_folders(&args.debug_dir)?;
     let mut exit = Exit::Success;
     let mut failed = 0usize;
     for path in &args.artifacts {
@@ -48,6 +49,7 @@ fn one(path: &Path, output: &Path, args: &args::Symbolize) -> Result<Exit> {
     super::say_incomplete(path, &verdict);
     let options = memtrack_symbolize::Options {
         threads: args.threads.map_or(0, std::num::NonZeroUsize::get),
+        debug_dirs: args.debug_dir.clone(),
     };
     let symbols = memtrack_symbolize::symbolize(&artifact, &options, &Bar::default())
         .with_context(|| format!("{}: cannot be symbolized", path.display()))?;

@@ -34,6 +34,8 @@ const WANTED: [SectionId; 10] = [
 #[derive(Debug, Default)]
 pub(crate) struct DebugBytes {
     sections: Vec<(SectionId, Vec<u8>)>,
+    /// Those of the file that it shares with others.
+    alternate: Option<Box<DebugBytes>>,
 }
 
 impl DebugBytes {
@@ -55,6 +57,14 @@ impl DebugBytes {
         bytes
     }
 
+    /// The same with the file that it refers to.
+    pub(crate) fn with_alternate(self, alternate: Self) -> Self {
+        Self {
+            alternate: Some(Box::new(alternate)),
+            ..self
+        }
+    }
+
     /// Whether there is anything to look up.
     pub(crate) fn is_empty(&self) -> bool {
         self.section(SectionId::DebugInfo).is_empty()
@@ -62,11 +72,24 @@ impl DebugBytes {
 
     /// Whether a reader may follow it by recursion.
     pub(crate) fn is_bounded(&self) -> bool {
-        self.dwarf()
-            .is_ok_and(|mut dwarf| nesting::is_bounded(&mut dwarf))
+        let own = self
+            .plain()
+            .is_ok_and(|mut dwarf| nesting::is_bounded(&mut dwarf));
+        own && self
+            .alternate
+            .as_ref()
+            .is_none_or(|alternate| alternate.is_bounded())
     }
 
     fn dwarf(&self) -> gimli::Result<gimli::Dwarf<Slice<'_>>> {
+        let mut dwarf = self.plain()?;
+        if let Some(alternate) = &self.alternate {
+            dwarf.set_sup(alternate.plain()?);
+        }
+        Ok(dwarf)
+    }
+
+    fn plain(&self) -> gimli::Result<gimli::Dwarf<Slice<'_>>> {
         gimli::Dwarf::load(|id| Ok(EndianSlice::new(self.section(id), LittleEndian)))
     }
 

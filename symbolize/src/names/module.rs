@@ -1,9 +1,9 @@
 //! Naming the addresses of one module.
 
 use super::{
+    companions::Companions,
     dwarf::{Call, DebugBytes, Dwarf},
     scopes::CALL_OPERATOR,
-    sections::Sections,
     strings::Strings,
     symbols::SymbolTables,
 };
@@ -14,6 +14,7 @@ use crate::{
 use memtrack_artifact::{Artifact, Module, NameSource, Svma};
 use rayon::prelude::*;
 use rustc_hash::FxHashMap;
+use std::path::PathBuf;
 
 /// The answer for every address asked of one module.
 #[derive(Debug, Default)]
@@ -85,15 +86,19 @@ pub(crate) fn name_all(
     artifact: &Artifact,
     module: &Module,
     addresses: &[Svma],
+    debug_dirs: &[PathBuf],
     pieces: usize,
 ) -> ModuleNames {
     /// Fewer addresses than this are not worth a list of units of their own.
     const PIECE: usize = 512;
-    let sections = Sections::new(artifact, module);
     let mut names = ModuleNames::default();
-    let symbols = SymbolTables::load(&sections);
+    let companions = Companions::find(artifact, module, debug_dirs, &mut names.notes);
+    let symbols = SymbolTables::load(&companions.own(), &companions.symbols());
     names.notes.extend(symbols.notes.iter().cloned());
-    let mut debug = DebugBytes::load(&sections, &mut names.notes);
+    let mut debug = DebugBytes::load(&companions.debug(), &mut names.notes);
+    if let Some(alternate) = companions.alternate() {
+        debug = debug.with_alternate(DebugBytes::load(&alternate, &mut names.notes));
+    }
     if !debug.is_empty() && shield(|| debug.is_bounded()) != Some(true) {
         names
             .notes
@@ -135,7 +140,8 @@ fn missing(module: &Module, debug: bool, symtab: bool) -> Option<String> {
         }
     };
     Some(format!(
-        "{what}; for more, install the debug symbols of {} or build it with -g, and capture again",
+        "{what}; for more, install the debug symbols of {} and symbolize with --debug-dir \
+         /usr/lib/debug, or build it with -g and capture again",
         match &module.key {
             memtrack_artifact::ModuleKey::BuildId(id) => format!("build id {id}"),
             memtrack_artifact::ModuleKey::Content(_) => "this file".to_owned(),

@@ -1,6 +1,7 @@
-//! A module's sections, decompressed.
+//! A module's sections, or those of its debug files, decompressed.
 
-use memtrack_artifact::{Artifact, Module, SectionInfo};
+use super::image::Image;
+use memtrack_artifact::{Artifact, DebugFileKind, Module, ModuleId, SectionInfo};
 use object::read::{CompressedData, CompressionFormat};
 
 /// `SHF_COMPRESSED` (ELF gABI).
@@ -18,38 +19,74 @@ const FREE_BYTES: u64 = 16 << 20;
 /// debug sections of 2 to 4 GB.
 const MAX_SECTION_BYTES: u64 = 8 << 30;
 
-/// Reads sections of one module.
+/// Reads the sections of one file: a module, a debug file that was taken along
+/// with it, or one in memory.
 #[derive(Clone, Copy)]
 pub(crate) struct Sections<'a> {
-    artifact: &'a Artifact,
-    module: &'a Module,
+    infos: &'a [SectionInfo],
+    /// What stands before the names of this file's sections.
+    prefix: &'static str,
+    place: Place<'a>,
+}
+
+#[derive(Clone, Copy)]
+enum Place<'a> {
+    Artifact(&'a Artifact, ModuleId),
+    Memory(&'a Image),
 }
 
 impl<'a> Sections<'a> {
-    /// The sections of `module`.
+    /// The sections of `module` itself.
     pub(crate) fn new(artifact: &'a Artifact, module: &'a Module) -> Self {
-        Self { artifact, module }
+        Self {
+            infos: &module.sections,
+            prefix: "",
+            place: Place::Artifact(artifact, module.id),
+        }
+    }
+
+    /// The sections of the debug file of this kind that was taken along.
+    pub(crate) fn of_debug_file(
+        artifact: &'a Artifact,
+        module: &'a Module,
+        kind: DebugFileKind,
+    ) -> Self {
+        Self {
+            prefix: kind.section_prefix(),
+            ..Self::new(artifact, module)
+        }
+    }
+
+    /// The sections of a file in memory.
+    pub(crate) fn in_memory(image: &'a Image) -> Self {
+        Self {
+            infos: image.infos(),
+            prefix: "",
+            place: Place::Memory(image),
+        }
     }
 
     /// A section's header.
     pub(crate) fn info(&self, name: &str) -> Option<&'a SectionInfo> {
-        self.module
-            .sections
+        self.infos
             .iter()
-            .find(|section| section.name == name)
+            .find(|section| section.name.strip_prefix(self.prefix) == Some(name))
     }
 
-    /// All section headers.
-    pub(crate) fn infos(&self) -> &'a [SectionInfo] {
-        &self.module.sections
+    /// Start and end in memory of the sections that have a place there.
+    pub(crate) fn loaded_ranges(&self) -> impl Iterator<Item = (u64, u64)> + use<'a> {
+        let infos = self.infos.iter();
+        infos
+            .filter(|section| section.address.0 != 0)
+            .map(|section| {
+                let start = section.address.0;
+                (start, start.saturating_add(section.len))
+            })
     }
 
-    /// Bytes kept of the sections whose names begin with `prefix`.
-    pub(crate) fn kept_bytes(&self, prefix: &str) -> u64 {
-        self.infos()
-            .iter()
-            .filter(|section| section.name.starts_with(prefix))
-            .fold(0, |sum, section| sum.saturating_add(section.len))
+    /// Whether it has debug information.
+    pub(crate) fn has_debug_info(&self) -> bool {
+        self.info(".debug_info").is_some() || self.info(".zdebug_info").is_some()
     }
 
     /// A section's content, decompressed; `None` when the module has none. A
@@ -82,9 +119,15 @@ impl<'a> Sections<'a> {
     }
 
     fn read(&self, name: &str) -> Result<Option<Vec<u8>>, String> {
-        self.artifact
-            .section(self.module.id, name)
-            .map_err(|error| format!("section {name}: {error}"))
+        let Some(info) = self.info(name) else {
+            return Ok(None);
+        };
+        match self.place {
+            Place::Artifact(artifact, module) => artifact
+                .section(module, &info.name)
+                .map_err(|error| format!("section {}: {error}", info.name)),
+            Place::Memory(image) => Ok(image.content(info).map(<[u8]>::to_vec)),
+        }
     }
 }
 

@@ -48,17 +48,17 @@ pub(crate) struct SymbolTables {
 }
 
 impl SymbolTables {
-    /// Reads `.symtab` and `.dynsym`.
-    pub(crate) fn load(sections: &Sections<'_>) -> Self {
+    /// Reads `.symtab` of `symbols` and `.dynsym` of the module itself.
+    pub(crate) fn load(own: &Sections<'_>, symbols: &Sections<'_>) -> Self {
         let mut tables = Self::default();
-        let mut table = |name| match SymbolMap::load(sections, name) {
+        let mut table = |sections, name| match SymbolMap::load(sections, own, name) {
             Ok(table) => table,
             Err(note) => {
                 tables.notes.push(note);
                 None
             }
         };
-        let (symtab, dynsym) = (table(".symtab"), table(".dynsym"));
+        let (symtab, dynsym) = (table(symbols, ".symtab"), table(own, ".dynsym"));
         tables.symtab = symtab;
         tables.dynsym = dynsym;
         tables
@@ -90,7 +90,7 @@ impl SymbolTables {
 /// The address ranges of sigreturn trampolines, by the names that C libraries
 /// and kernels give them. One without size is taken for 16 bytes: load a
 /// number, make a system call.
-pub(crate) fn signal_trampolines(sections: &Sections<'_>) -> Vec<(Svma, Svma)> {
+pub(crate) fn signal_trampolines(files: &[Sections<'_>]) -> Vec<(Svma, Svma)> {
     const NAMES: [&[u8]; 5] = [
         b"__restore_rt",
         b"__restore",
@@ -99,7 +99,10 @@ pub(crate) fn signal_trampolines(sections: &Sections<'_>) -> Vec<(Svma, Svma)> {
         b"__vdso_rt_sigreturn",
     ];
     let mut out = Vec::new();
-    for table in [".symtab", ".dynsym"] {
+    let tables = files
+        .iter()
+        .flat_map(|sections| [".symtab", ".dynsym"].map(|name| (sections, name)));
+    for (sections, table) in tables {
         let Ok(Some(raw)) = RawTable::load(sections, table) else {
             continue;
         };
@@ -171,19 +174,16 @@ fn name_at(strings: &[u8], at: u32) -> Option<&[u8]> {
 }
 
 impl SymbolMap {
-    fn load(sections: &Sections<'_>, name: &str) -> Result<Option<Self>, String> {
+    /// `own` is the module itself, whose sections bound symbols without size.
+    fn load(
+        sections: &Sections<'_>,
+        own: &Sections<'_>,
+        name: &str,
+    ) -> Result<Option<Self>, String> {
         let Some(raw) = RawTable::load(sections, name)? else {
             return Ok(None);
         };
-        let mut ranges: Vec<(u64, u64)> = sections
-            .infos()
-            .iter()
-            .filter(|section| section.address.0 != 0)
-            .map(|section| {
-                let start = section.address.0;
-                (start, start.saturating_add(section.len))
-            })
-            .collect();
+        let mut ranges: Vec<(u64, u64)> = own.loaded_ranges().collect();
         ranges.sort_unstable();
         Ok(Some(Self::build(raw, &ranges)))
     }

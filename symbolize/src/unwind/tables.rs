@@ -9,7 +9,7 @@ use crate::{
     names::{sections::Sections, symbols},
     segments,
 };
-use memtrack_artifact::{Artifact, Module, ModuleId, Svma};
+use memtrack_artifact::{Artifact, DebugFileKind, Module, ModuleId, Svma};
 use std::sync::OnceLock;
 
 /// Tables by module, shared by all workers.
@@ -83,7 +83,7 @@ impl<'a> Tables<'a> {
                 let Some(module) = self.module(module) else {
                     return Vec::new();
                 };
-                symbols::signal_trampolines(&Sections::new(self.artifact, module))
+                symbols::signal_trampolines(&self.files(module))
             })
             .iter()
             .any(|(start, end)| (*start..*end).contains(&address))
@@ -131,6 +131,14 @@ impl<'a> Tables<'a> {
         self.artifact.modules().get(id.index())
     }
 
+    /// The module and its separate debug file, which may be empty.
+    fn files(&self, module: &'a Module) -> [Sections<'a>; 2] {
+        [
+            Sections::new(self.artifact, module),
+            Sections::of_debug_file(self.artifact, module, DebugFileKind::Separate),
+        ]
+    }
+
     fn eh_frame(&self, id: ModuleId) -> Option<&Table> {
         self.modules
             .get(id.index())?
@@ -154,7 +162,11 @@ impl<'a> Tables<'a> {
         if module.machine != self.arch.machine {
             return None;
         }
-        let sections = Sections::new(self.artifact, module);
+        // .debug_frame is split off with the rest of debug information.
+        let [own, separate] = self.files(module);
+        let older = name.replacen(".debug", ".zdebug", 1);
+        let has = |file: &Sections<'_>| file.info(name).is_some() || file.info(&older).is_some();
+        let sections = if has(&own) { own } else { separate };
         let address = |name| sections.info(name).map(|info| info.address);
         let bytes = match sections.load(name) {
             Ok(bytes) => bytes?,
@@ -162,8 +174,8 @@ impl<'a> Tables<'a> {
         };
         let addresses = Addresses {
             section: address(name).unwrap_or_default(),
-            text: address(".text"),
-            got: address(".got"),
+            text: own.info(".text").map(|info| info.address),
+            got: own.info(".got").map(|info| info.address),
         };
         Some(Table::build(kind, bytes, addresses, self.arch, |code| {
             segments::is_executable(module, code)
