@@ -4,27 +4,49 @@
  *
  * Only the outermost call of a thread counts. While it is in progress, an
  * entry further down the stack is its own doing and is ignored. An entry at
- * the same place or above means that the outer call is over without a return
- * (longjmp), except for a tail jump, which leaves the return slot of the outer
- * call in place: there the kernel's trampoline is.
+ * the same place or above, or one while the return address of the outer call is
+ * gone, means that the outer call is over without a return (longjmp). A tail
+ * jump is at the same place too, but leaves the return address of the outer
+ * call where it is: the kernel's trampoline.
  */
 #ifndef MEMTRACK_PROBE_ALLOCATOR_H
 #define MEMTRACK_PROBE_ALLOCATOR_H
 
-/* Whether the word at `sp` (arm64: the link register) is the trampoline. */
-static __always_inline bool returns_to_trampoline(struct pt_regs *ctx, __u64 sp)
+/* Whether a return address is that of the kernel's trampoline. */
+static __always_inline bool is_trampoline(__u64 address)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
 	__u64 trampoline = BPF_CORE_READ(task, mm, uprobes_state.xol_area, vaddr);
+
+	return trampoline && address == trampoline;
+}
+
+/* The return address of the call that is being entered. */
+static __always_inline __u64 return_address(struct pt_regs *ctx, __u64 sp)
+{
+#if defined(__TARGET_ARCH_x86)
 	__u64 slot = 0;
 
-#if defined(__TARGET_ARCH_x86)
-	if (bpf_probe_read_user(&slot, sizeof(slot), (void *)sp))
-		return false;
+	bpf_probe_read_user(&slot, sizeof(slot), (void *)sp);
+	return slot;
 #else
-	slot = ctx->regs[30];
+	return ctx->regs[30];
 #endif
-	return trampoline && slot == trampoline;
+}
+
+/*
+ * Whether a call further up, entered with `sp`, is in progress still. Its
+ * return address has not moved (arm64: it was saved nobody knows where).
+ */
+static __always_inline bool in_progress(__u64 sp)
+{
+#if defined(__TARGET_ARCH_x86)
+	__u64 slot = 0;
+
+	return !bpf_probe_read_user(&slot, sizeof(slot), (void *)sp) && is_trampoline(slot);
+#else
+	return true;
+#endif
 }
 
 /* Whether this entry is part of a call that is in progress; ends one that left. */
@@ -32,9 +54,10 @@ static __always_inline bool is_nested(struct pt_regs *ctx, struct thread *thread
 {
 	if (!thread->cookie)
 		return false;
-	if (sp < thread->stack_pointer)
+	/* Lower, or on another stack that lies lower. */
+	if (sp < thread->stack_pointer && in_progress(thread->stack_pointer))
 		return true;
-	if (sp == thread->stack_pointer && returns_to_trampoline(ctx, sp))
+	if (sp == thread->stack_pointer && is_trampoline(return_address(ctx, sp)))
 		return true;
 	thread->cookie = 0;
 	count(COUNT_ABANDONED);

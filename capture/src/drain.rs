@@ -74,8 +74,9 @@ pub(crate) struct Drain<'a> {
 }
 
 impl Drain<'_> {
-    /// Drains until `ended` is set and nothing is left.
-    pub(crate) fn run(mut self, ended: &AtomicBool) -> Result<()> {
+    /// Drains until `ended` is set and nothing is left. Returns the bytes of
+    /// records that were begun and not completed in time, normally 0.
+    pub(crate) fn run(mut self, ended: &AtomicBool) -> Result<u64> {
         let events = Ring::open("event_ring", &self.events)?;
         let stacks = Ring::open("stack_ring", &self.stacks)?;
         let mut modules = Vec::new();
@@ -120,7 +121,8 @@ impl Drain<'_> {
         if let Some(stream) = self.modules.take() {
             stream.finish(&mut |record| modules.push(record));
         }
-        self.send(&events, &stacks, &mut modules)
+        self.send(&events, &stacks, &mut modules)?;
+        Ok(events.fill_bytes() + stacks.fill_bytes())
     }
 
     fn send(&self, events: &Ring, stacks: &Ring, modules: &mut Vec<ModuleRecord>) -> Result<()> {

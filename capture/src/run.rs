@@ -109,7 +109,7 @@ pub fn run(options: &Options, progress: &dyn Progress) -> Result<Outcome> {
         stacks,
     }
     .record(held, signals, attacher, options, &output);
-    let (status, written, attached) = match recorded {
+    let (status, written, attached, left_bytes) = match recorded {
         Ok(recorded) => recorded,
         Err(error) => {
             if error.shell_status().is_some() {
@@ -133,6 +133,12 @@ pub fn run(options: &Options, progress: &dyn Progress) -> Result<Outcome> {
     // From here on only the file matters.
     drop((tracepoints, attached.probes, guardian));
     note_missing(&written, &mut losses);
+    if left_bytes > 0 {
+        losses.add(LossReason::WriteFailed, 1, end_monotonic_ns);
+        losses.notes.push(format!(
+            "{left_bytes} bytes of the rings were never completed by the kernel side"
+        ));
+    }
     let not_written = |source| Error::NotWritten { status, source };
     if let Some(failure) = written.failure {
         return Err(not_written(failure));
@@ -176,7 +182,7 @@ impl<'a> Recording<'a> {
         attacher: Attacher<'a>,
         options: &Options,
         output: &Output,
-    ) -> Result<(ExitStatus, Written<File>, Attached<'a>)> {
+    ) -> Result<(ExitStatus, Written<File>, Attached<'a>, u64)> {
         let pid = held.pid();
         let maps = self.programs.maps();
         let switches = self.programs.switches;
@@ -227,8 +233,8 @@ impl<'a> Recording<'a> {
             let written = join("write", writing)?;
             // The command's own failure is the first to tell of.
             let status = status?;
-            drained?;
-            Ok((status, written, attached?))
+            let left_bytes = drained?;
+            Ok((status, written, attached?, left_bytes))
         })
     }
 

@@ -142,3 +142,24 @@ fn blocks_that_other_threads_free() {
         .collect();
     assert_eq!(threads.len(), 1);
 }
+
+/// Guards against taking what comes after a call that was left by longjmp for
+/// a part of it.
+#[test]
+fn calls_that_are_left_without_a_return() {
+    let Some(stage) = Stage::set() else { return };
+    let program = stage.compile("capture_leave.c", &[]);
+    let recorded = stage.record([program]);
+    assert_eq!(recorded.count(K::Malloc, 1000), 10);
+    assert_eq!(recorded.count(K::Malloc, 1001), 10);
+    assert_eq!(recorded.count(K::Malloc, 666), 0);
+    assert_eq!(recorded.frees_of(1000), 10);
+    assert_eq!(recorded.frees_of(1001), 10);
+    let notes = &recorded.outcome.losses.notes;
+    assert!(
+        notes
+            .iter()
+            .any(|note| note.starts_with("20 allocator calls were left")),
+        "{notes:?}"
+    );
+}

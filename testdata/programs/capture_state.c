@@ -1,5 +1,6 @@
 /* Prints what a command inherits: signals, identity, process group, folder. */
 #define _GNU_SOURCE
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -23,7 +24,7 @@ int main(int argc, char **argv)
 	printf("group %d session %d\n", getpgrp(), getsid(0));
 	printf("folder %s\n", getcwd(folder, sizeof(folder)));
 	for (int fd = 3; fd < 256; fd++)
-		if (fd != fileno(status) && lseek(fd, 0, SEEK_CUR) != -1)
+		if (fd != fileno(status) && fcntl(fd, F_GETFD) != -1)
 			printf("open descriptor %d\n", fd);
 	return 0;
 }
