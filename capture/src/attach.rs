@@ -21,7 +21,10 @@ use std::{
         unix::fs::{MetadataExt as _, OpenOptionsExt as _},
     },
     path::Path,
-    sync::atomic::{AtomicBool, Ordering::Acquire},
+    sync::{
+        atomic::{AtomicBool, Ordering::Acquire},
+        mpsc::SyncSender,
+    },
     time::Duration,
 };
 
@@ -89,15 +92,19 @@ impl<'a> Attacher<'a> {
     /// Serves requests until `ended` is set, then lets everybody go on.
     /// Returns the probes, which are to be kept until the recording is over.
     ///
-    /// The look at `switches` says that somebody is there to undo stops also
+    /// Sends to `ready` when the ring is open. The look at `switches` says that somebody is there to undo stops also
     /// while the draining thread waits for a slow disk.
     pub(crate) fn run(
         mut self,
         requests: &MapHandle,
         switches: Switches<'_>,
+        ready: SyncSender<()>,
         ended: &AtomicBool,
     ) -> Result<Attached<'a>> {
         let ring = Ring::open("attach_ring", requests)?;
+        // If nobody listens, it is over already.
+        let _ = ready.send(());
+        drop(ready);
         loop {
             switches.reader_is_here(monotonic_ns());
             // Read first: what came before is served below.

@@ -76,9 +76,14 @@ pub(crate) struct Drain<'a> {
 impl Drain<'_> {
     /// Drains until `ended` is set and nothing is left. Returns the bytes of
     /// records that were begun and not completed in time, normally 0.
-    pub(crate) fn run(mut self, ended: &AtomicBool) -> Result<u64> {
+    ///
+    /// Sends to `ready` when the rings are open.
+    pub(crate) fn run(mut self, ready: SyncSender<()>, ended: &AtomicBool) -> Result<u64> {
         let events = Ring::open("event_ring", &self.events)?;
         let stacks = Ring::open("stack_ring", &self.stacks)?;
+        // If nobody listens, it is over already.
+        let _ = ready.send(());
+        drop(ready);
         let mut modules = Vec::new();
         let mut modules_at_ns = 0;
         let mut stops_seen = 0;

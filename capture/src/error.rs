@@ -3,7 +3,8 @@
 use memtrack_artifact::ExitStatus;
 use std::{ffi::OsString, io, path::PathBuf};
 
-/// A failure of a recording.
+/// A failure of a recording. What the system said is its
+/// [`source`](std::error::Error::source), not part of its text.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -34,15 +35,15 @@ pub enum Error {
     PidNamespace,
     /// BPF is not permitted.
     #[error(
-        "the kernel refused to load the BPF programs ({source}): run memtrack as root, for \
-         example with sudo; `memtrack doctor` tells what this machine permits"
+        "the kernel refused to load the BPF programs: run memtrack as root, for example with sudo; \
+         `memtrack doctor` tells what this machine permits"
     )]
     NotPermitted {
         /// What the kernel said.
         source: libbpf_rs::Error,
     },
     /// The programs or maps could not be loaded.
-    #[error("the BPF programs could not be loaded: {source}{log}")]
+    #[error("the BPF programs could not be loaded{log}")]
     Load {
         /// What libbpf said last.
         source: libbpf_rs::Error,
@@ -51,15 +52,15 @@ pub enum Error {
     },
     /// Rings and maps do not fit.
     #[error(
-        "the kernel has no memory for the rings and maps ({source}): use smaller ones \
-         (event-ring-bytes, stack-ring-bytes, stack-keys), or allow this control group more"
+        "the kernel has no memory for the rings and maps: use smaller ones (--event-ring, \
+         --stack-ring), or allow this control group more"
     )]
     NoMemory {
         /// What the kernel said.
         source: libbpf_rs::Error,
     },
     /// A program could not be attached.
-    #[error("the BPF program {program} could not be attached: {source}{log}")]
+    #[error("the BPF program {program} could not be attached{log}")]
     Attach {
         /// Which.
         program: &'static str,
@@ -69,7 +70,7 @@ pub enum Error {
         log: String,
     },
     /// A map could not be used.
-    #[error("the BPF map {map}: {source}")]
+    #[error("the BPF map {map} cannot be used")]
     Map {
         /// Which.
         map: &'static str,
@@ -77,7 +78,7 @@ pub enum Error {
         source: libbpf_rs::Error,
     },
     /// The artifact could not be opened.
-    #[error("{}: {source}", path.display())]
+    #[error("{}", path.display())]
     Output {
         /// Its path.
         path: PathBuf,
@@ -89,7 +90,7 @@ pub enum Error {
     Artifact(#[from] memtrack_artifact::Error),
     /// The artifact could not be written to its end; the command ran to its
     /// own. What was written opens and says that it is cut.
-    #[error("the artifact is incomplete: {source}")]
+    #[error("the artifact is incomplete")]
     NotWritten {
         /// How the command ended.
         status: ExitStatus,
@@ -103,7 +104,7 @@ pub enum Error {
         command: OsString,
     },
     /// The command could not be started.
-    #[error("{}: cannot be run: {source}", command.display())]
+    #[error("{}: cannot be run", command.display())]
     CommandNotRunnable {
         /// As given.
         command: OsString,
@@ -123,7 +124,7 @@ pub enum Error {
         thread: &'static str,
     },
     /// A system call failed that never should.
-    #[error("{action}: {source}")]
+    #[error("{action}")]
     System {
         /// What was being done.
         action: &'static str,
@@ -143,6 +144,18 @@ impl Error {
             Self::NotWritten { status, .. } => Some(*status),
             _ => None,
         }
+    }
+
+    /// Whether it kept the command from running at all.
+    pub(crate) fn is_before_start(&self) -> bool {
+        matches!(
+            self,
+            Self::CommandNotFound { .. }
+                | Self::CommandNotRunnable { .. }
+                | Self::Artifact(_)
+                | Self::Map { .. }
+                | Self::Modules(_)
+        )
     }
 
     /// The exit status by which a shell tells of this failure to run a

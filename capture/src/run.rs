@@ -112,7 +112,8 @@ pub fn run(options: &Options, progress: &dyn Progress) -> Result<Outcome> {
     let (status, written, attached, left_bytes) = match recorded {
         Ok(recorded) => recorded,
         Err(error) => {
-            if error.shell_status().is_some() {
+            // Unless the command has run and something of it was written.
+            if error.is_before_start() {
                 output.discard();
             }
             return Err(error);
@@ -215,26 +216,37 @@ impl<'a> Recording<'a> {
         let ended = &ended;
         thread::scope(|scope| {
             let writing = start(scope, "write", move || recorder.run(&received))?;
+            let (draining_ready, ready) = sync_channel(2);
+            let attaching_ready = draining_ready.clone();
             let draining = start(scope, "drain", move || {
                 let _undo = self.undo_stops();
-                drain.run(ended)
+                drain.run(draining_ready, ended)
             })?;
             let requests = &requests;
             let attaching = start(scope, "attach", move || {
                 let _undo = self.undo_stops();
-                attacher.run(requests, switches, ended)
+                attacher.run(requests, switches, attaching_ready, ended)
             })?;
 
-            let status = run_command(held, signals);
+            // One of them may have ended instead: then the command is not
+            // started, and the reason comes out of the threads below.
+            let status = match (ready.recv(), ready.recv()) {
+                (Ok(()), Ok(())) => Some(run_command(held, signals)),
+                _ => {
+                    drop(held);
+                    None
+                }
+            };
             switches.set_recording(false);
             ended.store(true, Release);
             let attached = join("attach", attaching)?;
             let drained = join("drain", draining)?;
             let written = join("write", writing)?;
             // The command's own failure is the first to tell of.
-            let status = status?;
-            let left_bytes = drained?;
-            Ok((status, written, attached?, left_bytes))
+            let status = status.transpose()?;
+            let (left_bytes, attached) = (drained?, attached?);
+            let status = status.ok_or(Error::WriterGone)?;
+            Ok((status, written, attached, left_bytes))
         })
     }
 
