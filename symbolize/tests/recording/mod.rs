@@ -7,6 +7,7 @@
 #![allow(dead_code, reason = "each test and bench uses its own part")]
 
 pub(crate) mod peer;
+pub(crate) mod sites;
 
 use memtrack_artifact::{
     Architecture, Artifact, ArtifactWriter, Avma, ByteString, Ending, FileIdentity, FileOffset,
@@ -207,7 +208,16 @@ impl Recording {
     /// The same with sections changed or, by `None`, left out.
     pub(crate) fn artifact_with(
         &self,
+        change: impl FnMut(&str, &[u8]) -> Option<Vec<u8>>,
+    ) -> Artifact {
+        self.artifact_edited(change, |_, _| ())
+    }
+
+    /// The same with `edit` of every module and its sections' bytes.
+    pub(crate) fn artifact_edited(
+        &self,
         mut change: impl FnMut(&str, &[u8]) -> Option<Vec<u8>>,
+        mut edit: impl FnMut(&mut Module, &mut Vec<Vec<u8>>),
     ) -> Artifact {
         let mut writer = ArtifactWriter::new(Vec::new(), &header()).unwrap();
         for file in &self.files {
@@ -220,6 +230,7 @@ impl Recording {
                     kept.push(content);
                 }
             }
+            edit(&mut module, &mut kept);
             let sections: Vec<&[u8]> = kept.iter().map(Vec::as_slice).collect();
             writer.module(module, &sections).unwrap();
         }
@@ -335,6 +346,31 @@ fn module_of(file: &MappedBytes) -> (Module, Vec<&[u8]>) {
             memory_bytes: segment.p_memsz(LittleEndian),
         })
         .collect();
+    let (sections, contents) = sections_of(bytes);
+    let module = Module {
+        id: ModuleId(0),
+        key: ModuleKey::Content([0; 16]),
+        mapped_as: vec![MappedFile {
+            path: file.path.as_os_str().as_bytes().to_vec(),
+            file: FileIdentity {
+                inode: file.inode,
+                ..FileIdentity::default()
+            },
+        }],
+        machine: elf::EM_X86_64.0,
+        elf_type: header.e_type(LittleEndian).0,
+        file_bytes: bytes.len() as u64,
+        segments,
+        sections,
+        debug_files: Vec::new(),
+        notes: Vec::new(),
+    };
+    (module, contents)
+}
+
+/// The sections that a capture keeps of a file.
+pub(crate) fn sections_of(bytes: &[u8]) -> (Vec<SectionInfo>, Vec<&[u8]>) {
+    let header = FileHeader64::<LittleEndian>::parse(bytes).unwrap();
     let table = header.sections(LittleEndian, bytes).unwrap();
     let name_of = |section| {
         let name = table.section_name(LittleEndian, section).unwrap();
@@ -348,8 +384,9 @@ fn module_of(file: &MappedBytes) -> (Module, Vec<&[u8]>) {
             name.as_str(),
             ".eh_frame" | ".eh_frame_hdr" | ".symtab" | ".strtab" | ".dynsym" | ".dynstr"
         ) || name.starts_with(".debug_")
-            || name.starts_with(".zdebug_");
-        if !wanted {
+            || name.starts_with(".zdebug_")
+            || name.starts_with(".gnu_debug");
+        if !wanted || section.sh_type(LittleEndian) == elf::SHT_NOBITS {
             continue;
         }
         let link = table
@@ -370,23 +407,5 @@ fn module_of(file: &MappedBytes) -> (Module, Vec<&[u8]>) {
         });
         contents.push(content);
     }
-    let module = Module {
-        id: ModuleId(0),
-        key: ModuleKey::Content([0; 16]),
-        mapped_as: vec![MappedFile {
-            path: file.path.as_os_str().as_bytes().to_vec(),
-            file: FileIdentity {
-                inode: file.inode,
-                ..FileIdentity::default()
-            },
-        }],
-        machine: elf::EM_X86_64.0,
-        elf_type: header.e_type(LittleEndian).0,
-        file_bytes: bytes.len() as u64,
-        segments,
-        sections,
-        debug_files: Vec::new(),
-        notes: Vec::new(),
-    };
-    (module, contents)
+    (sections, contents)
 }
