@@ -21,7 +21,7 @@ pub enum DebugFileKind {
 }
 
 impl DebugFileKind {
-    /// What stands before the names of its sections in [`Module::sections`].
+    /// What stands before the names of its sections in [`Module::sections`](crate::Module::sections).
     /// No section name begins so: those taken of a file begin with a dot.
     #[must_use]
     pub fn section_prefix(self) -> &'static str {
