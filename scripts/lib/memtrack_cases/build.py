@@ -23,6 +23,7 @@ TOOLS = {
     "dwz": ("dwz", "dwz"),
     "dwp": ("dwp", "binutils"),
     "llvm-dwp": ("llvm-dwp", "llvm"),
+    "xz": ("xz", "xz-utils"),
     "zstd": ("zstd", "zstd"),
     "rustc": ("rustc", "rustc"),
     "python3": ("python3", "python3"),
