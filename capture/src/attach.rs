@@ -9,7 +9,7 @@ use crate::{
     stops::{Stops, stop_key},
     switches::Switches,
 };
-use libbpf_rs::{MapCore as _, MapFlags, MapHandle};
+use libbpf_rs::{Link, MapCore as _, MapFlags, MapHandle};
 use memtrack_artifact::{LossReason, Losses};
 use memtrack_bpf::record::{AttachRequest, FileKey};
 use std::{
@@ -100,7 +100,7 @@ impl<'a> Attacher<'a> {
         switches: Switches<'_>,
         ready: SyncSender<()>,
         ended: &AtomicBool,
-    ) -> Result<Attached<'a>> {
+    ) -> Result<Attached> {
         let ring = Ring::open("attach_ring", requests)?;
         // If nobody listens, it is over already.
         let _ = ready.send(());
@@ -122,7 +122,7 @@ impl<'a> Attacher<'a> {
         self.losses.notes.extend(self.probes.take_notes());
         Ok(Attached {
             losses: self.losses,
-            probes: self.probes,
+            links: self.probes.into_links(),
         })
     }
 
@@ -202,11 +202,11 @@ impl<'a> Attacher<'a> {
 }
 
 /// What is left when the recording is over.
-pub(crate) struct Attached<'a> {
+pub(crate) struct Attached {
     /// What could not be probed, and remarks.
     pub(crate) losses: Losses,
     /// Dropping them takes the probes away.
-    pub(crate) probes: Probes<'a>,
+    pub(crate) links: Vec<Link>,
 }
 
 fn known_files(source: libbpf_rs::Error) -> Error {

@@ -33,6 +33,7 @@ mod arch;
 mod attach;
 mod clock;
 mod counters;
+mod detach;
 pub mod doctor;
 mod drain;
 pub mod elf;

@@ -188,6 +188,11 @@ impl<'a> Probes<'a> {
         Ok(())
     }
 
+    /// What holds the probes in place.
+    pub(crate) fn into_links(self) -> Vec<Link> {
+        self.links
+    }
+
     /// Takes the remarks.
     pub(crate) fn take_notes(&mut self) -> Vec<String> {
         std::mem::take(&mut self.notes)

@@ -4,6 +4,7 @@ use crate::{
     attach::{Attached, Attacher},
     clock::monotonic_ns,
     counters,
+    detach::Detaching,
     drain::{BATCHES, Drain},
     error::{Error, Result, system},
     guardian::Guardian,
@@ -132,7 +133,10 @@ pub fn run(options: &Options, progress: &dyn Progress) -> Result<Outcome> {
         ));
     }
     // From here on only the file matters.
-    drop((tracepoints, attached.probes, guardian));
+    drop(guardian);
+    let mut links = attached.links;
+    links.extend(tracepoints);
+    let detaching = Detaching::start(links);
     note_missing(&written, &mut losses);
     if left_bytes > 0 {
         losses.add(LossReason::WriteFailed, 1, end_monotonic_ns);
@@ -156,6 +160,7 @@ pub fn run(options: &Options, progress: &dyn Progress) -> Result<Outcome> {
         null_frees,
     };
     let (_, summary) = artifact.finish(&losses, &ending).map_err(not_written)?;
+    drop(detaching);
     Ok(Outcome {
         status,
         path: output.path().to_owned(),
@@ -183,7 +188,7 @@ impl<'a> Recording<'a> {
         attacher: Attacher<'a>,
         options: &Options,
         output: &Output,
-    ) -> Result<(ExitStatus, Written<File>, Attached<'a>, u64)> {
+    ) -> Result<(ExitStatus, Written<File>, Attached, u64)> {
         let pid = held.pid();
         let maps = self.programs.maps();
         let switches = self.programs.switches;
