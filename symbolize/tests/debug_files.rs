@@ -7,7 +7,8 @@
 mod recording;
 
 use memtrack_artifact::{
-    Artifact, BuildId, DebugFile, DebugFileKind, DebugFileProof, Module, ModuleKey, Silent, Symbols,
+    Artifact, BuildId, DebugFile, DebugFileKind, DebugFileProof, Module, ModuleKey, Silent,
+    Symbols, Termination,
 };
 use memtrack_symbolize::{Options, symbolize};
 use recording::{
@@ -50,12 +51,17 @@ struct Parts(TempDir);
 
 impl Parts {
     fn new() -> Option<Self> {
+        Self::compiled(&[])
+    }
+
+    fn compiled(more: &[&str]) -> Option<Self> {
         if !can_compile() || !have("objcopy") {
             return None;
         }
         let parts = Self(TempDir::new().unwrap());
         let full = parts.path("full");
         let options = ["-O1", "-g", "-Wl,--build-id=0xabcdef0102030405"];
+        let options = [&options, more].concat();
         compile("g++", &options, &sources().join("unwind_names.cc"), &full);
         parts.objcopy(&["--only-keep-debug", "full", "program.debug"]);
         parts.objcopy(&["--strip-all", "full", "program"]);
@@ -304,6 +310,88 @@ fn symbols_that_are_compressed_into_the_program_name_functions() {
             Some(bytes)
         });
         let symbols = symbolize(&artifact, &Options::default(), &Silent).unwrap();
+        assert_eq!(symbols.stacks.len(), recording.stacks.len());
+    }
+}
+
+#[test]
+fn frames_are_left_by_the_debug_files_unwind_tables() {
+    let options = ["-fno-asynchronous-unwind-tables", "-fno-exceptions"];
+    let Some(parts) = Parts::compiled(&options) else {
+        return;
+    };
+    let recording = parts.record();
+    let roots = |artifact: &Artifact| {
+        let symbols = symbolize(artifact, &Options::default(), &Silent).unwrap();
+        let ends = symbols.stacks.iter().map(|stack| stack.termination);
+        ends.filter(|end| *end == Termination::Root).count()
+    };
+    let without = roots(&recording.artifact());
+    let files = [(DebugFileKind::Separate, parts.path("program.debug"))];
+    let with = roots(&taken(&recording, &files));
+    // The sites stand in functions that the program's own tables leave out.
+    assert!(with >= without + CPP.len(), "{without} and {with}");
+}
+
+#[test]
+fn damaged_debug_files_never_stop_the_run() {
+    let Some(parts) = Parts::new() else { return };
+    if !have("dwz") {
+        return;
+    }
+    let recording = parts.record();
+    parts.share();
+    let files = [
+        (DebugFileKind::Separate, parts.path("program.debug")),
+        (DebugFileKind::Alternate, parts.path("shared")),
+    ];
+    let mut seed = 1_u64;
+    let mut random = |below: usize| {
+        // A linear congruential generator (Knuth's constants): the same damage
+        // in every run.
+        seed = seed
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
+        usize::try_from(seed >> 33).unwrap() % below.max(1)
+    };
+    for _ in 0..60 {
+        let artifact = recording.artifact_edited(
+            |_, bytes| Some(bytes.to_vec()),
+            |module, contents| {
+                if !is_program(module) {
+                    return;
+                }
+                let own = contents.len();
+                for (kind, path) in &files {
+                    take(module, contents, *kind, path);
+                }
+                for content in contents.iter_mut().skip(own) {
+                    for _ in 0..random(12) {
+                        let at = random(content.len());
+                        if let Some(byte) = content.get_mut(at) {
+                            *byte = random(256) as u8;
+                        }
+                    }
+                }
+            },
+        );
+        let symbols = symbolize(&artifact, &Options::default(), &Silent).unwrap();
+        assert_eq!(symbols.stacks.len(), recording.stacks.len());
+    }
+
+    // Files on this machine are no better.
+    let artifact = keyed(&recording);
+    let bytes = fs::read(parts.path("full")).unwrap();
+    for _ in 0..60 {
+        let mut bytes = bytes.clone();
+        for _ in 0..random(200) {
+            let at = random(bytes.len());
+            bytes[at] = random(256) as u8;
+        }
+        bytes.truncate(bytes.len() - random(2) * random(bytes.len()));
+        fs::write(parts.path("damaged"), bytes).unwrap();
+        parts.place("damaged", "abcdef0102030405");
+        let symbols = parts.named(&artifact);
         assert_eq!(symbols.stacks.len(), recording.stacks.len());
     }
 }
