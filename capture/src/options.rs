@@ -52,6 +52,9 @@ pub struct Options {
     /// Distinct stacks that can be told from new ones. More are shipped each
     /// time they occur. Costs about 80 bytes of kernel memory each.
     pub stack_keys: u32,
+    /// Attach each probe by a link of its own, as on kernels before 6.6, also
+    /// where many could be attached by one. Slower to begin and to end.
+    pub single_probes: bool,
     /// Where debug information that was split off is searched.
     pub debug: DebugSearch,
 }
@@ -66,6 +69,7 @@ impl Default for Options {
             event_ring_bytes: 32 << 20,
             stack_ring_bytes: 128 << 20,
             stack_keys: 1 << 20,
+            single_probes: false,
             debug: DebugSearch::default(),
         }
     }
@@ -80,6 +84,7 @@ impl Options {
             format!("event-ring-bytes={}", self.event_ring_bytes),
             format!("stack-ring-bytes={}", self.stack_ring_bytes),
             format!("stack-keys={}", self.stack_keys),
+            format!("single-probes={}", self.single_probes),
             format!("max-debug-bytes={}", self.debug.max_bytes),
         ];
         let folders = self.debug.folders.iter();

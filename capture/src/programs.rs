@@ -49,7 +49,7 @@ impl<'obj> Programs<'obj> {
         let mut open = MemtrackSkelBuilder::default()
             .open(object)
             .map_err(explain)?;
-        let multi = has_uprobe_multi();
+        let multi = !options.single_probes && has_uprobe_multi();
         configure(&mut open, options, stacks, multi)?;
         let mut skeleton = open.load().map_err(explain)?;
 

@@ -81,6 +81,19 @@ fn a_dynamic_program() {
     check_glibc(&stage.record([program]));
 }
 
+/// As on kernels that cannot attach many probes by one link.
+#[test]
+fn a_dynamic_program_with_single_probes() {
+    let Some(stage) = Stage::set() else { return };
+    let program = stage.compile("capture_calls.c", &[]);
+    let recorded = Recorded::of(&memtrack_capture::Options {
+        single_probes: true,
+        ..stage.options([program])
+    });
+    recorded.assert_complete();
+    check_glibc(&recorded);
+}
+
 #[test]
 fn a_static_program() {
     let Some(stage) = Stage::set() else { return };
