@@ -221,8 +221,7 @@ fn minimal(own: &Sections<'_>) -> Option<Result<Image, String>> {
     };
     let unpacked = shield(|| unpack(&packed)).unwrap_or_else(|| Err("it is malformed".to_owned()));
     Some(unpacked.and_then(|bytes| {
-        shield(|| Image::parse(&bytes[..], None))
-            .unwrap_or_else(|| Err("it is malformed".to_owned()))
+        shield(|| Image::from_bytes(&bytes)).unwrap_or_else(|| Err("it is malformed".to_owned()))
     }))
 }
 

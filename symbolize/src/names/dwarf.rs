@@ -12,7 +12,10 @@ use addr2line::{Context, LookupResult};
 use gimli::{DwLang, EndianSlice, LittleEndian, SectionId, UnitOffset};
 use memtrack_artifact::Svma;
 use rayon::prelude::*;
-use std::cell::{Cell, RefCell};
+use std::{
+    borrow::Cow,
+    cell::{Cell, RefCell},
+};
 
 type Slice<'a> = EndianSlice<'a, LittleEndian>;
 
@@ -32,15 +35,15 @@ const WANTED: [SectionId; 10] = [
 
 /// A module's debug sections, decompressed.
 #[derive(Debug, Default)]
-pub(crate) struct DebugBytes {
-    sections: Vec<(SectionId, Vec<u8>)>,
+pub(crate) struct DebugBytes<'f> {
+    sections: Vec<(SectionId, Cow<'f, [u8]>)>,
     /// Those of the file that it shares with others.
-    alternate: Option<Box<DebugBytes>>,
+    alternate: Option<Box<DebugBytes<'f>>>,
 }
 
-impl DebugBytes {
+impl<'f> DebugBytes<'f> {
     /// Reads what there is; what cannot be read is noted.
-    pub(crate) fn load(sections: &Sections<'_>, notes: &mut Vec<String>) -> Self {
+    pub(crate) fn load(sections: &Sections<'f>, notes: &mut Vec<String>) -> Self {
         // Decompressing takes longer than looking up a few hundred addresses.
         let loaded: Vec<_> = WANTED
             .par_iter()
@@ -123,7 +126,7 @@ pub(crate) struct Call<'a> {
 
 impl<'a> Dwarf<'a> {
     /// Reads the list of units.
-    pub(crate) fn new(bytes: &'a DebugBytes) -> Result<Self, String> {
+    pub(crate) fn new(bytes: &'a DebugBytes<'_>) -> Result<Self, String> {
         let dwarf = bytes.dwarf().map_err(malformed)?;
         let context = Context::from_dwarf(dwarf).map_err(malformed)?;
         Ok(Self {

@@ -9,7 +9,11 @@ use object::{
         elf::{FileHeader, SectionHeader as _, SectionTable},
     },
 };
-use std::{fs::File, path::Path};
+use std::{
+    fs::File,
+    io::{self, Read as _, Seek as _, SeekFrom},
+    path::Path,
+};
 
 type Header = elf::FileHeader64<LittleEndian>;
 const ENDIAN: LittleEndian = LittleEndian;
@@ -28,6 +32,9 @@ const UNWANTED: [&[u8]; 5] = [
     b"debug_pubnames",
     b"debug_pubtypes",
 ];
+
+/// Reads so many bytes from a position.
+type Reader<'a> = &'a mut dyn FnMut(u64, usize) -> io::Result<Vec<u8>>;
 
 /// The sections of one file.
 #[derive(Debug, Default)]
@@ -53,9 +60,17 @@ impl Image {
         if !metadata.is_file() {
             return Err("not a regular file".to_owned());
         }
-        let file = File::open(path).map_err(|error| error.to_string())?;
-        let cache = ReadCache::new(file);
-        let image = Self::parse(&cache, Some(build_id))?;
+        let failed = |error: io::Error| error.to_string();
+        let mut file = File::open(path).map_err(failed)?;
+        let cache = ReadCache::new(file.try_clone().map_err(failed)?);
+        let mut read = |offset, len| {
+            file.seek(SeekFrom::Start(offset))?;
+            let mut content = vec![0; len];
+            file.read_exact(&mut content)?;
+            Ok(content)
+        };
+        // Headers by the cache, which keeps what it reads; sections without it.
+        let image = Self::parse(&cache, &mut read, Some(build_id))?;
         if image.machine != machine {
             return Err(format!(
                 "it is for another architecture (e_machine {})",
@@ -65,9 +80,22 @@ impl Image {
         Ok(Some(image))
     }
 
-    /// Reads bytes; with `build_id`, only when it is theirs.
-    pub(crate) fn parse<'data, R: ReadRef<'data>>(
+    /// Reads a file in memory.
+    pub(crate) fn from_bytes(bytes: &[u8]) -> Result<Self, String> {
+        let mut read = |offset, len| {
+            let start = usize::try_from(offset).unwrap_or(usize::MAX);
+            let content = bytes.get(start..).and_then(|rest| rest.get(..len));
+            content
+                .map(<[u8]>::to_vec)
+                .ok_or_else(|| io::ErrorKind::UnexpectedEof.into())
+        };
+        Self::parse(bytes, &mut read, None)
+    }
+
+    /// With `build_id`, only when it is the file's.
+    fn parse<'data, R: ReadRef<'data>>(
         data: R,
+        read: Reader<'_>,
         build_id: Option<&BuildId>,
     ) -> Result<Self, String> {
         let failed = |error: object::read::Error| error.to_string();
@@ -91,7 +119,7 @@ impl Image {
                     .map_or_else(|| "none".to_owned(), |id| id.to_string())
             ));
         }
-        image.take(&table, data)?;
+        image.take(&table, data, read)?;
         Ok(image)
     }
 
@@ -101,6 +129,7 @@ impl Image {
         &mut self,
         table: &SectionTable<'data, Header, R>,
         data: R,
+        read: Reader<'_>,
     ) -> Result<(), String> {
         for section in table.iter() {
             let name = table.section_name(ENDIAN, section).unwrap_or_default();
@@ -112,12 +141,16 @@ impl Image {
             {
                 continue;
             }
-            if section.sh_size(ENDIAN) > MAX_SECTION_BYTES {
-                return Err(format!("{text} has {} bytes", section.sh_size(ENDIAN)));
+            let (offset, size) = (section.sh_offset(ENDIAN), section.sh_size(ENDIAN));
+            let file_bytes = data.len().unwrap_or(0);
+            if offset.checked_add(size).is_none_or(|end| end > file_bytes) {
+                return Err(format!("{text} lies outside of the file"));
             }
-            let content = section
-                .data(ENDIAN, data)
-                .map_err(|_| format!("{text} lies outside of the file"))?;
+            let len = usize::try_from(size.min(MAX_SECTION_BYTES + 1)).unwrap_or(usize::MAX);
+            if len as u64 > MAX_SECTION_BYTES {
+                return Err(format!("{text} has {size} bytes"));
+            }
+            let content = read(offset, len).map_err(|error| format!("{text}: {error}"))?;
             let link = match section.sh_link(ENDIAN) {
                 0 => None,
                 link => table
@@ -136,7 +169,7 @@ impl Image {
                 entry_bytes: section.sh_entsize(ENDIAN),
                 link,
             });
-            self.contents.push(content.to_vec());
+            self.contents.push(content);
         }
         Ok(())
     }

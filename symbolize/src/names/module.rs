@@ -167,7 +167,7 @@ fn faults(parts: &[Part], asked: usize) -> Vec<String> {
     notes
 }
 
-fn name_part(symbols: &SymbolTables, debug: &DebugBytes, addresses: &[Svma]) -> Part {
+fn name_part(symbols: &SymbolTables, debug: &DebugBytes<'_>, addresses: &[Svma]) -> Part {
     if debug.is_empty() {
         return Naming::new(symbols, None).name(addresses);
     }

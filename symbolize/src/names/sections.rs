@@ -3,6 +3,7 @@
 use super::image::Image;
 use memtrack_artifact::{Artifact, DebugFileKind, Module, ModuleId, SectionInfo};
 use object::read::{CompressedData, CompressionFormat};
+use std::borrow::Cow;
 
 /// `SHF_COMPRESSED` (ELF gABI).
 const SHF_COMPRESSED: u64 = 0x800;
@@ -91,7 +92,7 @@ impl<'a> Sections<'a> {
 
     /// A section's content, decompressed; `None` when the module has none. A
     /// section of the older form `.zdebug_*` answers for `.debug_*`.
-    pub(crate) fn load(&self, name: &str) -> Result<Option<Vec<u8>>, String> {
+    pub(crate) fn load(&self, name: &str) -> Result<Option<Cow<'a, [u8]>>, String> {
         if let Some(info) = self.info(name) {
             let Some(bytes) = self.read(name)? else {
                 return Ok(None);
@@ -100,7 +101,7 @@ impl<'a> Sections<'a> {
                 return Ok(Some(bytes));
             }
             return inflate(&bytes)
-                .map(Some)
+                .map(|content| Some(content.into()))
                 .map_err(|reason| format!("section {name}: {reason}"));
         }
         let Some(rest) = name.strip_prefix(".debug_") else {
@@ -114,19 +115,20 @@ impl<'a> Sections<'a> {
             return Ok(None);
         };
         inflate_older(&bytes)
-            .map(Some)
+            .map(|content| Some(content.into()))
             .map_err(|reason| format!("section {older}: {reason}"))
     }
 
-    fn read(&self, name: &str) -> Result<Option<Vec<u8>>, String> {
+    fn read(&self, name: &str) -> Result<Option<Cow<'a, [u8]>>, String> {
         let Some(info) = self.info(name) else {
             return Ok(None);
         };
         match self.place {
             Place::Artifact(artifact, module) => artifact
                 .section(module, &info.name)
+                .map(|bytes| bytes.map(Cow::Owned))
                 .map_err(|error| format!("section {}: {error}", info.name)),
-            Place::Memory(image) => Ok(image.content(info).map(<[u8]>::to_vec)),
+            Place::Memory(image) => Ok(image.content(info).map(Cow::Borrowed)),
         }
     }
 }

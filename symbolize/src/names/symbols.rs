@@ -148,7 +148,10 @@ impl RawTable {
         let strings = sections
             .load(link)?
             .ok_or_else(|| format!("{name}: its string table {link} is missing"))?;
-        Ok(Some(Self { symbols, strings }))
+        Ok(Some(Self {
+            symbols: symbols.into_owned(),
+            strings: strings.into_owned(),
+        }))
     }
 
     fn symbols(&self) -> &[RawSymbol] {

@@ -169,7 +169,7 @@ impl<'a> Tables<'a> {
         let sections = if has(&own) { own } else { separate };
         let address = |name| sections.info(name).map(|info| info.address);
         let bytes = match sections.load(name) {
-            Ok(bytes) => bytes?,
+            Ok(bytes) => bytes?.into_owned(),
             Err(note) => return Some(Table::unreadable(kind, self.arch, note)),
         };
         let addresses = Addresses {
