@@ -11,17 +11,19 @@ mod linux {
     use std::{env, path::PathBuf};
 
     /// The programs are one translation unit; these are its parts.
-    const SOURCES: [&str; 13] = [
+    const SOURCES: [&str; 15] = [
         "abi.h",
         "arch.h",
         "config.h",
         "emit.h",
         "filter.h",
         "image.h",
+        "key.h",
         "maps.h",
         "probe_allocator.h",
         "probe_mapping.h",
         "probe_process.h",
+        "scratch.h",
         "stack.h",
         "stop.h",
         "vmlinux.h",

@@ -18,6 +18,8 @@
 #include "filter.h"
 #include "stop.h"
 #include "emit.h"
+#include "scratch.h"
+#include "key.h"
 #include "stack.h"
 #include "image.h"
 #include "probe_allocator.h"
