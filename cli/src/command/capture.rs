@@ -31,12 +31,18 @@ pub(crate) fn run(args: &args::Capture) -> Result<Exit> {
     let outcome = match memtrack_capture::run(&options, &Bar::default()) {
         Ok(outcome) => outcome,
         Err(error) => {
-            let status = error.shell_status();
+            let exit = match (error.shell_status(), error.command_status()) {
+                (Some(status), _) => Some(Exit::Command(status)),
+                // The command ran to its end, and a failure of its own counts
+                // for more than ours.
+                (None, Some(status)) if status != ExitStatus::Code(0) => Some(of_command(status)),
+                _ => None,
+            };
             let error = anyhow!(error);
-            return match status {
-                Some(status) => {
+            return match exit {
+                Some(exit) => {
                     eprintln!("memtrack: {error:#}");
-                    Ok(Exit::Command(status))
+                    Ok(exit)
                 }
                 None => Err(error),
             };
@@ -48,11 +54,17 @@ pub(crate) fn run(args: &args::Capture) -> Result<Exit> {
     }
     Ok(match outcome.status {
         ExitStatus::Code(0) if lost > 0 && !args.allow_loss => Exit::Incomplete,
-        ExitStatus::Code(code) => Exit::Command(u8::try_from(code).unwrap_or(u8::MAX)),
-        ExitStatus::Signal(signal) => {
-            Exit::Command(u8::try_from(signal.saturating_add(128)).unwrap_or(u8::MAX))
-        }
+        status => of_command(status),
     })
+}
+
+/// The command's own status, as a shell tells it: 128+n for signal n.
+fn of_command(status: ExitStatus) -> Exit {
+    let code = match status {
+        ExitStatus::Code(code) => code,
+        ExitStatus::Signal(signal) => signal.saturating_add(128),
+    };
+    Exit::Command(u8::try_from(code).unwrap_or(u8::MAX))
 }
 
 /// Where separate debug files are searched: the folders that were named, then
