@@ -81,6 +81,10 @@ class Stop(gdb.Breakpoint):
         frame = frame.older()
         frames = []
         while frame is not None and len(frames) < DEPTH:
+            if frame.type() == gdb.TAILCALL_FRAME:
+                # No frame of the stack: gdb infers it from what could have jumped.
+                frame = frame.older()
+                continue
             path, address = self.modules.locate(frame.pc())
             frames.append({
                 "name": frame.name(),
@@ -99,8 +103,6 @@ def main():
         "breakpoint pending on", "confirm off", "pagination off", "startup-with-shell on",
         "disable-randomization on", "print thread-events off", "debuginfod enabled off",
         "detach-on-fork on", "follow-fork-mode parent", "backtrace past-main on",
-        # memtrack looks into the files that were mapped and no others; so does gdb.
-        "debug-file-directory /nonexistent",
     ):
         try:
             gdb.execute("set " + setting)
