@@ -118,16 +118,46 @@ static __always_inline bool ship(struct pt_regs *ctx, struct scratch *scratch,
 	return true;
 }
 
-/* Reads the frame-pointer chain behind the window. */
+/*
+ * Reads the frame-pointer chain behind the window. The probed function has not
+ * made its frame yet, so that the frame pointer is its caller's, and the chain
+ * lacks the return address into that caller: it is put in, behind the pc.
+ * Kernels that see a probe on a function's first instruction (6.12) do so
+ * themselves.
+ */
 static __always_inline void read_chain(struct pt_regs *ctx, struct scratch *scratch, __u32 window)
 {
+	__u64 caller = 0;
+
 	if (window > STACK_BYTES_MAX)
 		window = STACK_BYTES_MAX;
-	long length = bpf_get_stack(ctx, &scratch->bytes[window], CHAIN_MAX * 8, BPF_F_USER_STACK);
+	__u64 *chain = (__u64 *)&scratch->bytes[window];
+	long length = bpf_get_stack(ctx, chain + 1, (CHAIN_MAX - 1) * 8, BPF_F_USER_STACK);
 
-	if (length < 0 || length > CHAIN_MAX * 8)
-		length = 0;
-	scratch->head.chain_count = (__u32)length / 8;
+	if (length < 8 || length > (CHAIN_MAX - 1) * 8) {
+		scratch->head.chain_count = 0;
+		return;
+	}
+	__u32 count = (__u32)length / 8;
+
+#if defined(__TARGET_ARCH_x86)
+	if (window >= 8)
+		/* Where return probes were put right already. */
+		caller = *(__u64 *)scratch->bytes;
+	else if (bpf_probe_read_user(&caller, sizeof(caller), (void *)REGS_SP(ctx)))
+		caller = 0;
+#else
+	caller = CODE_ADDRESS(ctx->regs[30]);
+#endif
+	chain[0] = chain[1];
+	if (caller && !(count > 1 && chain[2] == caller)) {
+		chain[1] = caller;
+		count++;
+	} else {
+		/* As it was. */
+		bpf_get_stack(ctx, chain, (CHAIN_MAX - 1) * 8, BPF_F_USER_STACK);
+	}
+	scratch->head.chain_count = count;
 }
 
 struct chain_hashing {

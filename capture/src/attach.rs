@@ -115,6 +115,7 @@ impl<'a> Attacher<'a> {
                     self.serve(&request)?;
                 }
             }
+            self.stops.wake_parents();
             if ending && self.stops.release_attach() {
                 break;
             }

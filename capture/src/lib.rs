@@ -45,6 +45,7 @@ mod libbpf_log;
 pub mod mappings;
 mod options;
 mod output;
+mod parents;
 mod probes;
 mod programs;
 mod ring;

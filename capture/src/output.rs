@@ -11,7 +11,11 @@ use std::{
     env,
     ffi::OsStr,
     fs::{self, File},
-    os::unix::ffi::{OsStrExt as _, OsStringExt as _},
+    io,
+    os::unix::{
+        ffi::{OsStrExt as _, OsStringExt as _},
+        fs::FileTypeExt as _,
+    },
     path::{Path, PathBuf},
 };
 
@@ -30,6 +34,14 @@ impl Output {
             Some(path) => path.clone(),
             None => default_name(options.command.first().map_or(OsStr::new(""), |c| c), pid),
         };
+        // Opening a pipe waits for a reader, for ever if need be.
+        let is_pipe = fs::metadata(&path).is_ok_and(|found| found.file_type().is_fifo());
+        if is_pipe {
+            return Err(Error::Output {
+                path,
+                source: io::Error::other("a pipe cannot hold an artifact; name a file"),
+            });
+        }
         let created = !path.exists();
         let file = File::create(&path).map_err(|source| Error::Output {
             path: path.clone(),

@@ -92,11 +92,6 @@ impl<'a> Probes<'a> {
             Ok(elf) => elf,
             // JIT buffers and the like.
             Err(ElfError::NotElf { .. }) => return Ok(0),
-            Err(error @ ElfError::Unsupported { .. }) => {
-                self.notes
-                    .push(format!("{name}: its calls are not recorded: {error}"));
-                return Ok(0);
-            }
             Err(source) => {
                 return Err(ProbeError::Elf {
                     name: name.into(),

@@ -29,48 +29,72 @@ use std::{
 /// ignores it before `main`, so it has to be read earlier.
 static PIPE_WAS_IGNORED: AtomicBool = AtomicBool::new(false);
 
+/// Whether it was started with `SIGCHLD` ignored. Then the kernel reaps
+/// children itself and nobody can learn how they ended: memtrack needs the
+/// default.
+static CHILD_WAS_IGNORED: AtomicBool = AtomicBool::new(false);
+
 #[used]
 #[unsafe(link_section = ".init_array")]
 static BEFORE_MAIN: extern "C" fn() = read_before_main;
 
 extern "C" fn read_before_main() {
+    PIPE_WAS_IGNORED.store(is_ignored(libc::SIGPIPE), Ordering::Relaxed);
+    CHILD_WAS_IGNORED.store(is_ignored(libc::SIGCHLD), Ordering::Relaxed);
+}
+
+fn is_ignored(signal: libc::c_int) -> bool {
     // SAFETY: an all-zero sigaction is a valid value, only read here when the
     // call has filled it; with a null new action the call changes nothing.
-    let ignored = unsafe {
+    unsafe {
         let mut action: libc::sigaction = std::mem::zeroed();
-        libc::sigaction(libc::SIGPIPE, std::ptr::null(), &raw mut action) == 0
+        libc::sigaction(signal, std::ptr::null(), &raw mut action) == 0
             && action.sa_sigaction == libc::SIG_IGN
-    };
-    PIPE_WAS_IGNORED.store(ignored, Ordering::Relaxed);
+    }
 }
 
 /// The signal state that the command is to begin with: what memtrack itself
 /// was started with. Ignored signals stay ignored over fork and exec, and
-/// handlers are reset by exec, so that mask and `SIGPIPE` remain.
+/// handlers are reset by exec, so that the mask and the two that memtrack
+/// changes remain.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Inherited {
     mask: SigSet,
     pipe: SigHandler,
+    child: SigHandler,
 }
 
 impl Inherited {
-    /// Of the calling thread.
+    /// Of the calling thread. From here on memtrack's own children can be
+    /// waited for.
     pub(crate) fn read() -> Result<Self> {
-        let ignored = PIPE_WAS_IGNORED.load(Ordering::Relaxed);
-        Ok(Self {
-            mask: SigSet::thread_get_mask().map_err(system("signal mask"))?,
-            pipe: if ignored {
+        let handler = |was_ignored: &AtomicBool| {
+            if was_ignored.load(Ordering::Relaxed) {
                 SigHandler::SigIgn
             } else {
                 SigHandler::SigDfl
-            },
+            }
+        };
+        let child = handler(&CHILD_WAS_IGNORED);
+        if matches!(child, SigHandler::SigIgn) {
+            // SAFETY: no handler function is installed.
+            unsafe { signal(Signal::SIGCHLD, SigHandler::SigDfl) }
+                .map_err(system("default of SIGCHLD"))?;
+        }
+        Ok(Self {
+            mask: SigSet::thread_get_mask().map_err(system("signal mask"))?,
+            pipe: handler(&PIPE_WAS_IGNORED),
+            child,
         })
     }
 
     /// In the child, before exec.
     pub(crate) fn restore(self) -> io::Result<()> {
         // SAFETY: no handler function is installed.
-        unsafe { signal(Signal::SIGPIPE, self.pipe)? };
+        unsafe {
+            signal(Signal::SIGPIPE, self.pipe)?;
+            signal(Signal::SIGCHLD, self.child)?;
+        }
         sigprocmask(SigmaskHow::SIG_SETMASK, Some(&self.mask), None)?;
         Ok(())
     }

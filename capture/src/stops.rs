@@ -4,7 +4,7 @@
 //! be drained (one entry per process), or new files must be probed (one entry
 //! per thread). It goes on only when it waits for neither.
 
-use crate::clock::monotonic_ns;
+use crate::{clock::monotonic_ns, parents::Parents};
 use libbpf_rs::{MapCore as _, MapFlags, MapHandle};
 use memtrack_artifact::{Pause, PauseReason, Pid};
 use nix::{
@@ -35,6 +35,8 @@ pub(crate) struct Stops {
     /// What was undone. The lock also keeps two threads from deciding about
     /// one process at a time.
     pauses: Mutex<Vec<Pause>>,
+    /// Whose parents are still watched, and since when.
+    parents: Mutex<Parents>,
 }
 
 impl Stops {
@@ -44,6 +46,7 @@ impl Stops {
             pressure,
             attach,
             pauses: Mutex::default(),
+            parents: Mutex::default(),
         }
     }
 
@@ -102,7 +105,21 @@ impl Stops {
             start_ns,
             end_ns: monotonic_ns(),
         });
+        drop(pauses);
+        let mut parents = self.parents.lock().unwrap_or_else(PoisonError::into_inner);
+        parents.watch(process, monotonic_ns());
         true
+    }
+
+    /// Lets parents go on that have stopped themselves because their child was
+    /// held.
+    pub(crate) fn wake_parents(&self) {
+        let mut parents = self.parents.lock().unwrap_or_else(PoisonError::into_inner);
+        for parent in parents.stuck(monotonic_ns()) {
+            if !self.waits(parent) {
+                signal(parent, Signal::SIGCONT);
+            }
+        }
     }
 
     /// Whether a process waits for anything.
