@@ -171,13 +171,19 @@ fn pauses(losses: &Losses) -> Vec<String> {
                 _ => "for another reason",
             };
             format!(
-                "the program was held {} {why}: {} ms in all, {} ms at most",
+                "the program was held {} {why}: {} in all, {} at most",
                 counted(*count, "time", "times"),
-                grouped(total_ns / 1_000_000),
-                grouped(longest_ns / 1_000_000)
+                milliseconds(*total_ns),
+                milliseconds(*longest_ns)
             )
         })
         .collect()
+}
+
+/// `318.20 ms`, `0.32 ms`.
+fn milliseconds(ns: u64) -> String {
+    let hundredths = (ns.saturating_add(5_000)) / 10_000;
+    format!("{}.{:02} ms", grouped(hundredths / 100), hundredths % 100)
 }
 
 fn grouped(number: u64) -> String {

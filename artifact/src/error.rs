@@ -25,7 +25,7 @@ pub enum Error {
         source: std::io::Error,
     },
     /// Not a file of ours.
-    #[error("{name}: not a memtrack {expected} (it begins with {found:02x?})")]
+    #[error("{name}: not a memtrack {expected} ({})", begins(found))]
     NotOurs {
         /// The file.
         name: String,
@@ -57,6 +57,14 @@ pub enum Error {
         /// What is wrong, in words.
         what: String,
     },
+}
+
+/// How a file begins, in words.
+fn begins(bytes: &[u8]) -> String {
+    if bytes.is_empty() {
+        return "it is empty".to_owned();
+    }
+    format!("it begins with \"{}\"", bytes.escape_ascii())
 }
 
 /// `Result` with [`Error`].

@@ -15,6 +15,7 @@ pub(crate) fn run(args: &args::Report) -> Result<Exit> {
         }
     };
     let artifact = Artifact::open(&path)?;
+    check_targets(args, &path)?;
     let outputs = open_outputs(args)?;
     let bar = Bar::default();
     let symbols = load::symbols(&artifact, &path, &bar)?;
@@ -56,18 +57,50 @@ pub(crate) fn run(args: &args::Report) -> Result<Exit> {
     })
 }
 
-/// Opens every output before the work starts.
-fn open_outputs(args: &args::Report) -> Result<Vec<(&'static str, Output)>> {
-    let asked = [
+/// Refuses to write over the artifact, or two formats into one file.
+fn check_targets(args: &args::Report, artifact: &Path) -> Result<()> {
+    let mut taken = vec![(artifact.canonicalize().ok(), "the artifact".to_owned())];
+    for (name, target) in asked(args) {
+        let Some(Some(path)) = target else { continue };
+        if path.metadata().is_ok_and(|found| !found.is_file()) {
+            continue;
+        }
+        let place = whole(path);
+        if let Some((_, other)) = taken.iter().find(|(taken, _)| *taken == place) {
+            bail!("--{name}={}: this file is {other}", path.display());
+        }
+        taken.push((place, format!("the target of --{name}")));
+    }
+    Ok(())
+}
+
+/// The path without links and relative parts; the file need not be there yet.
+fn whole(path: &Path) -> Option<PathBuf> {
+    path.canonicalize().ok().or_else(|| {
+        let folder = match path.parent() {
+            Some(folder) if !folder.as_os_str().is_empty() => folder,
+            _ => Path::new("."),
+        };
+        Some(folder.canonicalize().ok()?.join(path.file_name()?))
+    })
+}
+
+/// The formats in the order in which they are written, and where to.
+fn asked(args: &args::Report) -> [(&'static str, &Option<Option<PathBuf>>); 5] {
+    [
         ("text", &args.text),
         ("html", &args.html),
         ("json", &args.json),
         ("folded", &args.folded),
         ("svg", &args.svg),
-    ];
+    ]
+}
+
+/// Opens every output before the work starts.
+fn open_outputs(args: &args::Report) -> Result<Vec<(&'static str, Output)>> {
     let mut outputs = Vec::new();
     let mut to_stdout = Vec::new();
-    for (name, target) in asked {
+    for (name, target) in asked(args) {
         let Some(target) = target else { continue };
         let target = match target {
             Some(path) => Some(path.clone()),
