@@ -312,7 +312,7 @@ fn losses_make_a_verdict() {
         verdict.notes,
         [
             "a remark",
-            "the program was held 2 times because a ring was filling: 4 ms in all, 2 ms at most"
+            "the program was held 2 times because a ring was filling: 4.00 ms in all, 2.00 ms at most"
         ]
     );
 }

@@ -190,8 +190,8 @@ pub(crate) fn check(options: &Options) -> Result<()> {
         });
     }
     for (option, value) in [
-        ("event-ring-bytes", options.event_ring_bytes),
-        ("stack-ring-bytes", options.stack_ring_bytes),
+        ("event-ring", options.event_ring_bytes),
+        ("stack-ring", options.stack_ring_bytes),
     ] {
         // The largest record must fit several times.
         if !value.is_power_of_two() || !(1 << 18..=1 << 30).contains(&value) {

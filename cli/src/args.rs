@@ -25,6 +25,12 @@ pub(crate) enum Command {
     Doctor(Doctor),
 }
 
+/// Shown under `report --help`.
+const FORMATS_HELP: &str = "\
+Every format takes an optional file: `--html` writes report.html, `--html=page.html` that file;
+`--json`, `--folded`, `--svg` and `--text` without a file go to standard output. Several can be
+given at once; without any, text.";
+
 /// How stacks are recorded.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Stacks {
@@ -74,6 +80,7 @@ pub(crate) struct Capture {
 }
 
 #[derive(Debug, Args)]
+#[command(after_help = crate::exit::HELP)]
 pub(crate) struct Inspect {
     /// The artifact
     #[arg(value_name = "ARTIFACT")]
@@ -87,6 +94,7 @@ pub(crate) struct Inspect {
 }
 
 #[derive(Debug, Args)]
+#[command(after_help = crate::exit::HELP)]
 pub(crate) struct Symbolize {
     /// The artifacts
     #[arg(required = true, value_name = "ARTIFACT")]
@@ -109,11 +117,7 @@ pub(crate) struct Symbolize {
 }
 
 #[derive(Debug, Args)]
-#[command(
-    after_help = "Every format takes an optional file: `--html` writes report.html, \
-`--html=page.html` that file; `--json`, `--folded`, `--svg` and `--text` without a file go to \
-standard output. Several can be given at once; without any, text."
-)]
+#[command(after_help = format!("{FORMATS_HELP}\n\n{}", crate::exit::HELP))]
 pub(crate) struct Report {
     /// The artifact [default: the newest .mtk of this folder]
     #[arg(value_name = "ARTIFACT")]

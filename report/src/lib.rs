@@ -35,6 +35,7 @@ pub mod folded;
 pub mod format;
 pub mod html;
 pub mod json;
+mod name;
 pub mod svg;
 #[cfg(test)]
 mod tests;

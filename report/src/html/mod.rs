@@ -22,7 +22,6 @@
 
 mod csp;
 mod json;
-mod name;
 mod page;
 mod payload;
 mod sections;

@@ -16,8 +16,7 @@
 //! A hundred thousand stacks of thirty frames take a few megabytes this way,
 //! and the script sums a measure over the tree in one backward pass.
 
-use super::name;
-use crate::escape::printable;
+use crate::{escape::printable, name};
 use memtrack_analyze::findings::{Costs, Findings, FrameInfo, StackCost, TimelinePoint, Totals};
 use serde::Serialize;
 use std::{borrow::Cow, collections::HashMap};

@@ -1,9 +1,9 @@
 //! Call sites: the short answer at the top, and the table that the script
 //! later takes over.
 
-use super::name;
 use crate::{
     escape::printable,
+    name,
     units::{self, counted},
 };
 use maud::{Markup, html};

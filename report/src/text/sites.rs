@@ -3,6 +3,7 @@
 use crate::{
     escape::printable,
     format::Options,
+    name::shorten,
     units::{bytes, count, counted, share},
 };
 use comfy_table::{CellAlignment, Table, presets};
@@ -158,11 +159,12 @@ fn describe(findings: &Findings, site: &Site, callers: usize) -> String {
     lines.join("\n")
 }
 
-/// `push (list.c:40)`, or the module where no line is known. Whole paths are
-/// in the other formats.
+/// `push (list.c:40)`, or the module where no line is known. Whole paths and
+/// whole template arguments are in the other formats.
 fn place(frame: &FrameInfo) -> String {
     let name = frame.display_name();
     let name = printable(&name);
+    let name = shorten(&name);
     let place = match (&frame.file, &frame.module) {
         (Some(file), _) => {
             let file = file.rsplit('/').next().unwrap_or(file);

@@ -11,7 +11,7 @@ const SMALL: usize = 6;
 /// `std::vector<std::string, std::allocator<…> >::_M_realloc_insert<…>(…)`
 /// is known by `std::vector<…>::_M_realloc_insert<…>(…)`. The leading
 /// `<T as Trait>` of a Rust method stays, since it is the type.
-pub(super) fn shorten(name: &str) -> Cow<'_, str> {
+pub(crate) fn shorten(name: &str) -> Cow<'_, str> {
     if name.chars().count() <= LONG {
         return Cow::Borrowed(name);
     }
