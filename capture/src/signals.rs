@@ -20,27 +20,42 @@ use std::{
     fs, io,
     sync::{
         Arc, Mutex, PoisonError,
-        atomic::{AtomicBool, Ordering},
+        atomic::{AtomicBool, AtomicU8, Ordering},
     },
     thread::{self, JoinHandle},
 };
 
-/// Whether this process was started with `SIGPIPE` ignored. Rust's runtime
-/// ignores it before `main`, so it has to be read earlier.
-static PIPE_WAS_IGNORED: AtomicBool = AtomicBool::new(false);
+/// What memtrack changes for itself, and Rust's runtime before `main`: how it
+/// was before has to be read earlier.
+///
+/// - `SIGPIPE` is ignored by the runtime.
+/// - While `SIGCHLD` is ignored the kernel reaps children itself, and nobody
+///   can learn how they ended.
+/// - `SIGXFSZ` would end memtrack at a limit of file size, instead of an error
+///   of the write.
+const CHANGED: [Signal; 3] = [Signal::SIGPIPE, Signal::SIGCHLD, Signal::SIGXFSZ];
 
-/// Whether it was started with `SIGCHLD` ignored. Then the kernel reaps
-/// children itself and nobody can learn how they ended: memtrack needs the
-/// default.
-static CHILD_WAS_IGNORED: AtomicBool = AtomicBool::new(false);
+/// By the place in [`CHANGED`], a bit for each that was ignored.
+static WERE_IGNORED: AtomicU8 = AtomicU8::new(0);
+
+/// A bit for each standard descriptor that was closed: the runtime puts
+/// `/dev/null` there.
+static WERE_CLOSED: AtomicU8 = AtomicU8::new(0);
 
 #[used]
 #[unsafe(link_section = ".init_array")]
 static BEFORE_MAIN: extern "C" fn() = read_before_main;
 
 extern "C" fn read_before_main() {
-    PIPE_WAS_IGNORED.store(is_ignored(libc::SIGPIPE), Ordering::Relaxed);
-    CHILD_WAS_IGNORED.store(is_ignored(libc::SIGCHLD), Ordering::Relaxed);
+    for (place, signal) in CHANGED.into_iter().enumerate() {
+        let ignored = u8::from(is_ignored(signal as libc::c_int));
+        WERE_IGNORED.fetch_or(ignored << place, Ordering::Relaxed);
+    }
+    for descriptor in 0..=2 {
+        // SAFETY: takes no pointers.
+        let closed = unsafe { libc::fcntl(descriptor, libc::F_GETFD) } == -1;
+        WERE_CLOSED.fetch_or(u8::from(closed) << descriptor, Ordering::Relaxed);
+    }
 }
 
 fn is_ignored(signal: libc::c_int) -> bool {
@@ -53,47 +68,52 @@ fn is_ignored(signal: libc::c_int) -> bool {
     }
 }
 
-/// The signal state that the command is to begin with: what memtrack itself
-/// was started with. Ignored signals stay ignored over fork and exec, and
-/// handlers are reset by exec, so that the mask and the two that memtrack
-/// changes remain.
+/// The state that the command is to begin with: what memtrack itself was
+/// started with. Ignored signals stay ignored over fork and exec, and handlers
+/// are reset by exec, so that the mask, [`CHANGED`] and closed descriptors
+/// remain.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Inherited {
     mask: SigSet,
-    pipe: SigHandler,
-    child: SigHandler,
+    ignored: u8,
+    closed: u8,
 }
 
 impl Inherited {
     /// Of the calling thread. From here on memtrack's own children can be
-    /// waited for.
+    /// waited for, and a limit of file size is an error.
     pub(crate) fn read() -> Result<Self> {
-        let handler = |was_ignored: &AtomicBool| {
-            if was_ignored.load(Ordering::Relaxed) {
-                SigHandler::SigIgn
-            } else {
-                SigHandler::SigDfl
-            }
-        };
-        let child = handler(&CHILD_WAS_IGNORED);
-        if matches!(child, SigHandler::SigIgn) {
+        for (changed, handler) in [
+            (Signal::SIGCHLD, SigHandler::SigDfl),
+            (Signal::SIGXFSZ, SigHandler::SigIgn),
+        ] {
             // SAFETY: no handler function is installed.
-            unsafe { signal(Signal::SIGCHLD, SigHandler::SigDfl) }
-                .map_err(system("default of SIGCHLD"))?;
+            unsafe { signal(changed, handler) }.map_err(system("change of a signal"))?;
         }
         Ok(Self {
             mask: SigSet::thread_get_mask().map_err(system("signal mask"))?,
-            pipe: handler(&PIPE_WAS_IGNORED),
-            child,
+            ignored: WERE_IGNORED.load(Ordering::Relaxed),
+            closed: WERE_CLOSED.load(Ordering::Relaxed),
         })
     }
 
     /// In the child, before exec.
     pub(crate) fn restore(self) -> io::Result<()> {
-        // SAFETY: no handler function is installed.
-        unsafe {
-            signal(Signal::SIGPIPE, self.pipe)?;
-            signal(Signal::SIGCHLD, self.child)?;
+        for (place, changed) in CHANGED.into_iter().enumerate() {
+            let handler = if self.ignored >> place & 1 == 1 {
+                SigHandler::SigIgn
+            } else {
+                SigHandler::SigDfl
+            };
+            // SAFETY: no handler function is installed.
+            unsafe { signal(changed, handler)? };
+        }
+        for descriptor in 0..=2 {
+            if self.closed >> descriptor & 1 == 1 {
+                // SAFETY: this process is the fork, and nothing in it uses
+                // what the runtime put there.
+                unsafe { libc::close(descriptor) };
+            }
         }
         sigprocmask(SigmaskHow::SIG_SETMASK, Some(&self.mask), None)?;
         Ok(())

@@ -59,7 +59,13 @@ fn a_command_that_cannot_run_is_an_error_and_leaves_no_file() {
 fn it_inherits_what_it_would_alone() {
     let Some(stage) = Stage::set() else { return };
     let program = stage.compile("capture_state.c", &[]);
-    for before in ["", "trap '' PIPE; ", "trap '' INT HUP; "] {
+    for before in [
+        "",
+        "trap '' PIPE; ",
+        "trap '' INT HUP; ",
+        "trap '' CHLD XFSZ; ",
+        "exec <&-; ",
+    ] {
         let outputs = ["", "recorded"].map(|recorded| {
             let script = format!("{before}exec \"$@\"");
             let mut shell = Command::new("sh");
