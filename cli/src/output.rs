@@ -103,6 +103,17 @@ impl Write for Output {
     }
 }
 
+/// The path without links and relative parts; the file need not be there yet.
+pub(crate) fn place_of(path: &Path) -> Option<PathBuf> {
+    path.canonicalize().ok().or_else(|| {
+        let folder = match path.parent() {
+            Some(folder) if !folder.as_os_str().is_empty() => folder,
+            _ => Path::new("."),
+        };
+        Some(folder.canonicalize().ok()?.join(path.file_name()?))
+    })
+}
+
 /// Whether an error is only a reader that went away (`memtrack report | head`).
 pub(crate) fn is_closed_pipe(error: &anyhow::Error) -> bool {
     error.chain().any(|cause| {

@@ -251,6 +251,25 @@ fn an_output_that_cannot_be_written_is_named() {
 }
 
 #[test]
+fn nothing_is_written_over_the_artifact_or_over_another_output() {
+    let desk = Desk::new();
+    fs::copy(desk.path("run.mtk"), desk.path("named.mts")).unwrap();
+    let before = fs::read(desk.path("run.mtk")).unwrap();
+    for words in [
+        &["report", "run.mtk", "--html=./run.mtk"][..],
+        &["report", "run.mtk", "--json=x", "--html=./x"],
+        &["symbolize", "run.mtk", "-o", "./run.mtk"],
+        &["symbolize", "named.mts"],
+    ] {
+        let (status, _, err) = desk.run(words);
+        assert_eq!(status, 1, "{words:?}: {err}");
+    }
+    assert_eq!(fs::read(desk.path("run.mtk")).unwrap(), before);
+    assert_eq!(fs::read(desk.path("named.mts")).unwrap(), before);
+    assert_eq!(desk.names(), ["named.mts", "run.mtk"]);
+}
+
+#[test]
 fn several_artifacts_are_symbolized_in_one_go_and_a_bad_one_does_not_stop_the_rest() {
     let desk = Desk::new();
     fs::copy(desk.path("run.mtk"), desk.path("zweite.mtk")).unwrap();

@@ -1,6 +1,12 @@
 //! `memtrack report`: findings in one or several forms.
 
-use crate::{args, exit::Exit, load, output::Output, progress::Bar};
+use crate::{
+    args,
+    exit::Exit,
+    load,
+    output::{self, Output},
+    progress::Bar,
+};
 use anyhow::{Context, Result, bail};
 use memtrack_artifact::Artifact;
 use std::path::{Path, PathBuf};
@@ -59,30 +65,19 @@ pub(crate) fn run(args: &args::Report) -> Result<Exit> {
 
 /// Refuses to write over the artifact, or two formats into one file.
 fn check_targets(args: &args::Report, artifact: &Path) -> Result<()> {
-    let mut taken = vec![(artifact.canonicalize().ok(), "the artifact".to_owned())];
+    let mut taken = vec![(output::place_of(artifact), "the artifact".to_owned())];
     for (name, target) in asked(args) {
         let Some(Some(path)) = target else { continue };
         if path.metadata().is_ok_and(|found| !found.is_file()) {
             continue;
         }
-        let place = whole(path);
+        let place = output::place_of(path);
         if let Some((_, other)) = taken.iter().find(|(taken, _)| *taken == place) {
             bail!("--{name}={}: this file is {other}", path.display());
         }
         taken.push((place, format!("the target of --{name}")));
     }
     Ok(())
-}
-
-/// The path without links and relative parts; the file need not be there yet.
-fn whole(path: &Path) -> Option<PathBuf> {
-    path.canonicalize().ok().or_else(|| {
-        let folder = match path.parent() {
-            Some(folder) if !folder.as_os_str().is_empty() => folder,
-            _ => Path::new("."),
-        };
-        Some(folder.canonicalize().ok()?.join(path.file_name()?))
-    })
 }
 
 /// The formats in the order in which they are written, and where to.

@@ -1,6 +1,12 @@
 //! `memtrack symbolize`.
 
-use crate::{args, exit::Exit, load, output::Output, progress::Bar};
+use crate::{
+    args,
+    exit::Exit,
+    load,
+    output::{self, Output},
+    progress::Bar,
+};
 use anyhow::{Context, Result, bail};
 use memtrack_artifact::{Artifact, write_symbols};
 use std::path::Path;
@@ -44,9 +50,23 @@ pub(crate) fn run(args: &args::Symbolize) -> Result<Exit> {
 
 fn one(path: &Path, output: &Path, args: &args::Symbolize) -> Result<Exit> {
     let artifact = Artifact::open(path)?;
+    if output::place_of(output) == output::place_of(path) {
+        bail!(
+            "{}: the symbols would be written over the artifact; name another file with --output",
+            path.display()
+        );
+    }
     let mut out = Output::create(output)?;
-    let verdict = super::verdict(&artifact)?;
-    super::say_incomplete(path, &verdict);
+    // Only a replay tells all, and it is as much work as the unwinding: an
+    // artifact that says itself that it is whole is believed here, unless it
+    // is asked for.
+    let incomplete = if args.require_complete || !says_complete(&artifact) {
+        let verdict = super::verdict(&artifact)?;
+        super::say_incomplete(path, &verdict);
+        !verdict.complete
+    } else {
+        false
+    };
     let options = memtrack_symbolize::Options {
         threads: args.threads.map_or(0, std::num::NonZeroUsize::get),
         debug_dirs: args.debug_dir.clone(),
@@ -68,9 +88,18 @@ fn one(path: &Path, output: &Path, args: &args::Symbolize) -> Result<Exit> {
         complete,
         symbols.frames.len()
     );
-    Ok(if args.require_complete && !verdict.complete {
+    Ok(if args.require_complete && incomplete {
         Exit::Incomplete
     } else {
         Exit::Success
     })
+}
+
+/// Whether the file is whole and capture noted no loss that affects counts.
+fn says_complete(artifact: &Artifact) -> bool {
+    let losses = &artifact.losses().counts;
+    artifact.completeness().is_whole()
+        && !losses
+            .iter()
+            .any(|(reason, loss)| loss.count > 0 && reason.affects_counts())
 }
